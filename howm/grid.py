@@ -1,0 +1,145 @@
+"""The dynamics: K objects on a grid, one of them moves one cell unless a border or another object is in the way.
+
+Pure numpy, many episodes at once, no drawing. A state is ``cells``: the cell ``row * width + column`` of each object
+of the scene. Directions 0-3 are north, east, south, west; an object's *relative* direction is added to its heading.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from howm.errors import HowmError
+
+ROW_STEP = np.array([-1, 0, 1, 0])
+COLUMN_STEP = np.array([0, 1, 0, -1])
+
+
+@dataclass(frozen=True)
+class Grid:
+    height: int = 5
+    width: int = 5
+
+    def __post_init__(self) -> None:
+        if self.height < 1 or self.width < 1:
+            raise HowmError(f"a grid of {self.height}x{self.width} cells has no room; give 1x1 or more")
+
+    @property
+    def cell_count(self) -> int:
+        return self.height * self.width
+
+    def check_room(self, k: int) -> None:
+        if k > self.cell_count:
+            raise HowmError(
+                f"k={k} objects do not fit on a grid of {self.height}x{self.width} cells; use a larger grid"
+            )
+
+    @cached_property
+    def neighbours(self) -> Int[np.ndarray, "cells+1 4"]:
+        """The cell next to each cell by direction; beyond the border lies the extra cell ``cell_count``, a wall."""
+        rows, columns = np.divmod(np.arange(self.cell_count), self.width)
+        to_row, to_column = rows[:, None] + ROW_STEP, columns[:, None] + COLUMN_STEP
+        inside = (to_row >= 0) & (to_row < self.height) & (to_column >= 0) & (to_column < self.width)
+        table = np.where(inside, to_row * self.width + to_column, self.cell_count)
+        return np.vstack([table, np.full((1, 4), self.cell_count)])
+
+    def positions(self, cells: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape 2"]:
+        """Row and column of each cell."""
+        return np.stack(np.divmod(cells, self.width), axis=-1)
+
+    def place(self, rng: np.random.Generator, episodes: int, k: int) -> Int[np.ndarray, "episodes k"]:
+        """A uniformly random arrangement of k objects on different cells, for each episode."""
+        self.check_room(k)
+        return rng.random((episodes, self.cell_count)).argsort(axis=1)[:, :k]
+
+    def move(
+        self,
+        cells: Int[np.ndarray, "episodes k"],
+        slot: Int[np.ndarray, "episodes"],
+        direction: Int[np.ndarray, "episodes"],
+    ) -> tuple[Int[np.ndarray, "episodes k"], Bool[np.ndarray, "episodes"]]:
+        """Move object ``slot`` of each episode in an absolute direction; slot -1 moves nothing. Also says who moved."""
+        episode = np.arange(len(cells))
+        target = self.neighbours[cells[episode, slot], direction]
+        moved = (slot >= 0) & (target < self.cell_count) & ~(cells == target[:, None]).any(axis=1)
+        after = cells.copy()
+        after[episode[moved], slot[moved]] = target[moved]
+        return after, moved
+
+
+def find_slots(
+    scene_ids: Int[np.ndarray, "episodes k"], objects: Int[np.ndarray, "episodes"]
+) -> Int[np.ndarray, "episodes"]:
+    """Where in its scene each library object stands; -1 where it is absent."""
+    present = scene_ids == objects[:, None]
+    return np.where(present.any(axis=1), present.argmax(axis=1), -1)
+
+
+def random_walk(
+    grid: Grid,
+    headings: Int[np.ndarray, "episodes k"],
+    cells: Int[np.ndarray, "episodes k"],
+    steps: int,
+    moving: float | None,
+    rng: np.random.Generator,
+) -> tuple[
+    Int[np.ndarray, "episodes steps+1 k"],
+    Int[np.ndarray, "episodes steps"],
+    Int[np.ndarray, "episodes steps"],
+]:
+    """Act at random and return all states, the slots acted on and their *relative* directions.
+
+    With ``moving`` = 0.9 a transition moves an object with probability 0.9, uniformly among the actions that do, and
+    else is uniform among the blocked ones (where either kind is missing, the other is used): drawing again until
+    the outcome is as wanted would give the same distribution. ``None`` draws uniformly from all actions.
+    """
+    episodes, k = cells.shape
+    # Axes: actions first and episodes last, so that every operation runs along contiguous memory.
+    current = np.ascontiguousarray(cells.T).astype(np.intp)  # (k, episodes)
+    neighbours = grid.neighbours.ravel().astype(np.intp)
+    column = np.arange(episodes)
+    stride = grid.cell_count + 1
+    occupied = np.zeros(episodes * stride, dtype=bool)
+    offset = column * stride
+    occupied[offset + grid.cell_count] = True
+    occupied[offset + current] = True
+
+    trail = np.empty((steps + 1, k, episodes), dtype=np.uint16 if grid.cell_count > 256 else np.uint8)
+    slots = np.empty((steps, episodes), dtype=np.int16)
+    directions = np.empty((steps, episodes), dtype=np.int8)
+    trail[0] = current
+    blocked = np.empty((k, 4, episodes), dtype=bool)
+    flat_blocked = blocked.reshape(k * 4, episodes)
+    for step in range(steps):
+        for direction in range(4):
+            np.take(
+                occupied, neighbours[current * 4 + direction] + offset, out=blocked[:, direction], mode="clip"
+            )
+        action = _draw_action(flat_blocked, moving, rng)
+        slot, direction_taken = action >> 2, action & 3
+        moved = ~flat_blocked[action, column]
+        source = current[slot, column]
+        target = np.where(moved, neighbours[source * 4 + direction_taken], source)
+        occupied[offset + source] = False
+        occupied[offset + target] = True
+        current[slot, column] = target
+        trail[step + 1], slots[step], directions[step] = current, slot, direction_taken
+    relative = (directions - headings.T[slots, column[None, :]]) % 4
+    return trail.transpose(2, 0, 1), slots.T, relative.T
+
+
+def _draw_action(
+    blocked: Bool[np.ndarray, "actions episodes"], moving: float | None, rng: np.random.Generator
+) -> Int[np.ndarray, "episodes"]:
+    """One action per episode, uniform among the wanted ones: the one with as many wanted before it as a die says."""
+    actions, episodes = blocked.shape
+    if moving is None:
+        return rng.integers(actions, size=episodes)
+    wanted = blocked ^ (rng.random(episodes) < moving)
+    before = np.cumsum(wanted, axis=0, dtype=np.uint8 if actions < 256 else np.uint16)
+    before[:, before[-1] == 0] = np.arange(1, actions + 1, dtype=before.dtype)[
+        :, None
+    ]  # none wanted: any will do
+    die = (rng.random(episodes) * before[-1]).astype(before.dtype)
+    return (before <= die).sum(axis=0, dtype=np.intp)

@@ -1,0 +1,1 @@
+"""World models: extract objects, bind actions to them, predict the transition."""

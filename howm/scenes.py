@@ -1,0 +1,288 @@
+"""Scenes (K library objects), splits of them into training and evaluation sets, and the certificate of a split.
+
+Section 4.4 of the paper asks for two things: the two sets of scenes are disjoint, and objects are about equally
+frequent in both, with every object of the library seen in training.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, comb
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from howm.errors import HowmError
+
+Scene = tuple[int, ...]  # K ids of library objects, ascending
+
+DEFAULT_SCENES = 100
+FEW_COMBINATIONS = 200  # below this, training and evaluation share all combinations half and half
+ATTEMPTS = 100
+
+
+def as_scene(ids: Iterable[int]) -> Scene:
+    return tuple(sorted(int(i) for i in ids))
+
+
+@dataclass(frozen=True)
+class SceneSet:
+    """Different scenes of K objects from a library of N, in the order in which they were drawn."""
+
+    n: int
+    k: int
+    scenes: tuple[Scene, ...]
+
+    def __post_init__(self) -> None:
+        for scene in self.scenes:
+            if (
+                len(scene) != self.k
+                or len(set(scene)) != self.k
+                or not 0 <= min(scene) <= max(scene) < self.n
+            ):
+                raise HowmError(f"scene {scene} is not {self.k} different objects of a library of {self.n}")
+
+    @cached_property
+    def _members(self) -> frozenset[Scene]:
+        return frozenset(self.scenes)
+
+    def contains(self, scene: Iterable[int]) -> bool:
+        """Whether these objects, in any order, are one of the scenes."""
+        return as_scene(scene) in self._members
+
+    def __len__(self) -> int:
+        return len(self.scenes)
+
+    def to_array(self) -> Int[np.ndarray, "scenes k"]:
+        return np.array(self.scenes, dtype=np.int64).reshape(-1, self.k)
+
+    @classmethod
+    def from_array(cls, n: int, ids: Int[np.ndarray, "scenes k"]) -> "SceneSet":
+        return cls(n, ids.shape[1], tuple(as_scene(scene) for scene in ids))
+
+    def counts(self) -> Int[np.ndarray, "n"]:
+        """In how many scenes each object stands."""
+        return np.bincount(self.to_array().ravel(), minlength=self.n)
+
+
+@dataclass(frozen=True)
+class SceneSplit:
+    """Training and evaluation scenes. At N = K there is one scene, which is both: nothing unseen exists."""
+
+    train: SceneSet
+    eval: SceneSet
+    consecutive: bool = False
+
+    @property
+    def n(self) -> int:
+        return self.train.n
+
+    @property
+    def k(self) -> int:
+        return self.train.k
+
+    @property
+    def unseen_exists(self) -> bool:
+        return self.n > self.k
+
+    def scenes(self, name: str) -> SceneSet:
+        """The scenes of ``"train"``, ``"eval"``, or ``"all"`` (both)."""
+        match name:
+            case "train":
+                return self.train
+            case "eval":
+                return self.eval
+            case "all":
+                both = dict.fromkeys(self.train.scenes + self.eval.scenes)
+                return SceneSet(self.n, self.k, tuple(both))
+        raise HowmError(f"unknown split {name!r}; choose train, eval or all")
+
+    @property
+    def hash(self) -> str:
+        sets = [sorted(self.train.scenes), sorted(self.eval.scenes)]
+        return hashlib.sha256(repr((self.n, self.k, sets)).encode()).hexdigest()[:16]
+
+    def certificate(self) -> dict[str, Any]:
+        """What can be said of the split, in JSON types; ``violations`` is empty when it measures what it should."""
+        violations = []
+        shared = set(self.train.scenes) & set(self.eval.scenes)
+        if self.unseen_exists and shared:
+            violations.append(
+                f"disjointness: {len(shared)} scenes are in both sets, e.g. {sorted(shared)[0]}"
+            )
+        for name, scenes in (("train", self.train), ("eval", self.eval)):
+            if len(set(scenes.scenes)) < len(scenes):
+                violations.append(f"uniqueness: a {name} scene is listed twice")
+            if not len(scenes):
+                violations.append(f"emptiness: there is no {name} scene")
+        absent = np.flatnonzero(self.train.counts() == 0).tolist()
+        if absent:
+            violations.append(f"coverage: objects {absent} are in no training scene")
+        spreads = {"train": int(np.ptp(self.train.counts())), "eval": int(np.ptp(self.eval.counts()))}
+        return {
+            "n": self.n,
+            "k": self.k,
+            "combinations": comb(self.n, self.k),
+            "train_scenes": len(self.train),
+            "eval_scenes": len(self.eval),
+            "consecutive": self.consecutive,
+            "unseen": "eval scenes are unseen in training"
+            if self.unseen_exists
+            else "no unseen scene exists",
+            "disjoint": not shared,
+            "covered": not absent,
+            "train_counts": self.train.counts().tolist(),
+            "eval_counts": self.eval.counts().tolist(),
+            "frequency_spread": spreads,
+            "balanced": {name: spread <= 1 for name, spread in spreads.items()},
+            "hash": self.hash,
+            "violations": violations,
+        }
+
+
+def split_scenes(
+    n: int,
+    k: int,
+    rng: np.random.Generator,
+    train_scenes: int | None = None,
+    eval_scenes: int | None = None,
+    consecutive: bool = False,
+) -> SceneSplit:
+    """Draw disjoint, balanced sets of scenes; what cannot be satisfied is an error before any work."""
+    combinations = _check_scene_size(n, k)
+    if n == k:
+        if max(train_scenes or 1, eval_scenes or 1) > 1:
+            raise HowmError(f"n=k={n} has one scene only; leave out train_scenes and eval_scenes")
+        the_one = SceneSet(n, k, (tuple(range(n)),))
+        return SceneSplit(the_one, the_one)
+
+    forbidden: set[Scene] = set()
+    if consecutive:
+        forbidden = {as_scene((i + j) % n for j in range(k)) for i in range(n)}
+        if len(forbidden) == combinations:
+            raise HowmError(
+                f"all {combinations} scenes of n={n}, k={k} are consecutive, so none is left for training; "
+                "leave out the option consecutive or choose n >= k + 2"
+            )
+    train_count, eval_count = _set_sizes(n, k, combinations, len(forbidden), train_scenes, eval_scenes)
+    if consecutive:
+        train = _draw_balanced(n, k, train_count, forbidden, rng)
+        first = int(rng.integers(n))
+        starts = [first + i * n // eval_count for i in range(eval_count)]  # evenly spaced: balanced
+        evaluation = tuple(as_scene((start + j) % n for j in range(k)) for start in starts)
+        return SceneSplit(SceneSet(n, k, train), SceneSet(n, k, evaluation), consecutive=True)
+
+    best: SceneSplit | None = None
+    for _ in range(ATTEMPTS):
+        train = _draw_balanced(n, k, train_count, set(), rng)
+        evaluation = _draw_balanced(n, k, eval_count, set(train), rng)
+        split = SceneSplit(SceneSet(n, k, train), SceneSet(n, k, evaluation))
+        if best is None or np.ptp(split.eval.counts()) < np.ptp(best.eval.counts()):
+            best = split
+        if np.ptp(best.eval.counts()) <= 1:
+            break
+    assert best is not None
+    return best
+
+
+def _check_scene_size(n: int, k: int) -> int:
+    if k < 1:
+        raise HowmError(f"a scene of k={k} objects cannot be drawn; give k >= 1")
+    if k > n:
+        raise HowmError(f"a scene of k={k} objects cannot be drawn from a library of n={n}; give k <= n")
+    return comb(n, k)
+
+
+def _set_sizes(
+    n: int, k: int, combinations: int, consecutive: int, train_scenes: int | None, eval_scenes: int | None
+) -> tuple[int, int]:
+    """How many scenes each set gets; the defaults give way to what the user asked for of the other set."""
+    for name, asked in (("train", train_scenes), ("eval", eval_scenes)):
+        if asked is not None and asked < 1:
+            raise HowmError(f"{name}_scenes={asked} is too few; give 1 or more")
+    free = combinations - consecutive
+    if consecutive:
+        train = train_scenes or min(max(DEFAULT_SCENES, ceil(2 * n / k)), free)
+        evaluation = eval_scenes or consecutive
+        if train > free or evaluation > consecutive:
+            raise HowmError(
+                f"{train} training and {evaluation} evaluation scenes were asked for, but n={n}, k={k} has only "
+                f"{free} other and {consecutive} consecutive scenes; ask for fewer"
+            )
+    else:
+        train_default, eval_default = max(DEFAULT_SCENES, ceil(2 * n / k)), DEFAULT_SCENES
+        if combinations < FEW_COMBINATIONS:
+            train_default, eval_default = ceil(combinations / 2), combinations // 2
+        train = train_scenes or min(train_default, combinations - (eval_scenes or 1))
+        evaluation = eval_scenes or min(eval_default, combinations - train)
+        if train < 1 or evaluation < 1 or train + evaluation > combinations:
+            raise HowmError(
+                f"train_scenes={train_scenes or 'default'}, eval_scenes={eval_scenes or 'default'} need more scenes "
+                f"than the {combinations} of n={n}, k={k}; ask for fewer"
+            )
+    if train * k < n:
+        raise HowmError(
+            f"{train} training scenes of k={k} objects cannot cover a library of n={n}; "
+            f"{ceil(n / k)} or more are needed, and {combinations} scenes exist"
+        )
+    return train, evaluation
+
+
+def _draw_balanced(
+    n: int, k: int, count: int, forbidden: set[Scene], rng: np.random.Generator
+) -> tuple[Scene, ...]:
+    """``count`` different scenes outside ``forbidden``, with object counts as equal as local search can make them."""
+    scenes = _draw_distinct(n, k, count, forbidden, rng)
+    members = set(scenes)
+    counts = np.bincount(np.array(scenes).ravel(), minlength=n)
+    # Exchanging a frequent object for a rare one makes the counts more equal. Without forbidden scenes such an
+    # exchange exists whenever two counts differ by 2: more scenes hold only the frequent one than only the rare one.
+    while np.ptp(counts) > 1:
+        exchange = _find_exchange(scenes, members | forbidden, counts, rng)
+        if exchange is None:
+            break
+        position, scene = exchange
+        counts[list(scenes[position])] -= 1
+        counts[list(scene)] += 1
+        members.remove(scenes[position])
+        members.add(scene)
+        scenes[position] = scene
+    return tuple(scenes)
+
+
+def _draw_distinct(
+    n: int, k: int, count: int, forbidden: set[Scene], rng: np.random.Generator
+) -> list[Scene]:
+    combinations = comb(n, k)
+    if combinations - len(forbidden) < 4 * count and combinations <= 100_000:
+        free = [scene for scene in itertools.combinations(range(n), k) if scene not in forbidden]
+        return [free[i] for i in rng.permutation(len(free))[:count]]
+    drawn: dict[Scene, None] = {}
+    while len(drawn) < count:  # at most half of all draws repeat, so this ends soon
+        scene = as_scene(rng.choice(n, k, replace=False))
+        if scene not in forbidden:
+            drawn[scene] = None
+    return list(drawn)
+
+
+def _find_exchange(
+    scenes: list[Scene], taken: set[Scene], counts: Int[np.ndarray, "n"], rng: np.random.Generator
+) -> tuple[int, Scene] | None:
+    """A scene to change and what it becomes, for the most unequal pair of objects that allows an exchange."""
+    order = rng.permutation(len(counts))
+    by_count = order[np.argsort(counts[order], kind="stable")]
+    for gap in range(int(np.ptp(counts)), 1, -1):
+        for rare in by_count:
+            for frequent in by_count[::-1]:
+                if counts[frequent] - counts[rare] < gap:
+                    break
+                for position in rng.permutation(len(scenes)):
+                    scene = scenes[position]
+                    if frequent in scene and rare not in scene:
+                        changed = as_scene(i if i != frequent else rare for i in scene)
+                        if changed not in taken:
+                            return int(position), changed
+    return None
