@@ -113,9 +113,7 @@ def random_walk(
     flat_blocked = blocked.reshape(k * 4, episodes)
     for step in range(steps):
         for direction in range(4):
-            np.take(
-                occupied, neighbours[current * 4 + direction] + offset, out=blocked[:, direction], mode="clip"
-            )
+            np.take(occupied, neighbours[current * 4 + direction] + offset, out=blocked[:, direction], mode="clip")
         action = _draw_action(flat_blocked, moving, rng)
         slot, direction_taken = action >> 2, action & 3
         moved = ~flat_blocked[action, column]
@@ -135,11 +133,9 @@ def _draw_action(
     """One action per episode, uniform among the wanted ones: the one with as many wanted before it as a die says."""
     actions, episodes = blocked.shape
     if moving is None:
-        return rng.integers(actions, size=episodes)
+        return np.asarray(rng.integers(actions, size=episodes))
     wanted = blocked ^ (rng.random(episodes) < moving)
     before = np.cumsum(wanted, axis=0, dtype=np.uint8 if actions < 256 else np.uint16)
-    before[:, before[-1] == 0] = np.arange(1, actions + 1, dtype=before.dtype)[
-        :, None
-    ]  # none wanted: any will do
+    before[:, before[-1] == 0] = np.arange(1, actions + 1, dtype=before.dtype)[:, None]  # none wanted: any will do
     die = (rng.random(episodes) * before[-1]).astype(before.dtype)
-    return (before <= die).sum(axis=0, dtype=np.intp)
+    return np.asarray((before <= die).sum(axis=0, dtype=np.intp))

@@ -31,9 +31,7 @@ class LibraryObject:
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES or self.size not in SIZES:
-            raise HowmError(
-                f"unknown object {self.shape!r}, {self.size!r}: shapes are {SHAPES}, sizes {tuple(SIZES)}"
-            )
+            raise HowmError(f"unknown object {self.shape!r}, {self.size!r}: shapes are {SHAPES}, sizes {tuple(SIZES)}")
         if len(self.colour) != 3 or not all(0 <= channel <= 255 for channel in self.colour):
             raise HowmError(f"colour {self.colour} is not three channels of 0-255")
         if min(self.colour) == max(self.colour) == 0:
@@ -92,8 +90,7 @@ class ObjectLibrary:
     def to_json(self) -> str:
         """Canonical JSON: the same library gives the same text."""
         objects = [
-            {"shape": o.shape, "colour": list(o.colour), "size": o.size, "heading": o.heading}
-            for o in self.objects
+            {"shape": o.shape, "colour": list(o.colour), "size": o.size, "heading": o.heading} for o in self.objects
         ]
         return json.dumps({"world": self.world, "seed": self.seed, "objects": objects}, separators=(",", ":"))
 
@@ -102,8 +99,7 @@ class ObjectLibrary:
         try:
             data: dict[str, Any] = json.loads(text)
             objects = tuple(
-                LibraryObject(o["shape"], tuple(o["colour"]), o["size"], o["heading"])
-                for o in data["objects"]
+                LibraryObject(o["shape"], tuple(o["colour"]), o["size"], o["heading"]) for o in data["objects"]
             )
             return cls(data["world"], objects, data["seed"])
         except (KeyError, TypeError, IndexError, json.JSONDecodeError) as error:
@@ -164,15 +160,11 @@ def _spread_objects(world: str, n: int, seed: int) -> tuple[LibraryObject, ...]:
         fresh = use[:, 0] == use[:, 0].min()
         fresh &= use[:, 1] == use[fresh, 1].min()
         far = nearest_colour >= FAR_COLOUR * nearest_colour.max()
-        look, colour = np.unravel_index(
-            np.where(fresh[:, None] & far, nearest_sprite, -1.0).argmax(), energy.shape
-        )
+        look, colour = np.unravel_index(np.where(fresh[:, None] & far, nearest_sprite, -1.0).argmax(), energy.shape)
         shape, size = looks[look]
         red, green, blue = (int(channel) for channel in rgb[colour])
         objects.append(
-            LibraryObject(
-                shape, (red, green, blue), size, CARS.index(shape) if world == "rush_hour" else None
-            )
+            LibraryObject(shape, (red, green, blue), size, CARS.index(shape) if world == "rush_hour" else None)
         )
         shapes_used[shape] += 1
         sizes_used[size] += 1

@@ -1,6 +1,6 @@
 """States to pictures: pure functions of library, grid and state."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
 
@@ -17,7 +17,7 @@ class Renderer:
     """Draws scenes of a library on a grid: RGB on a black ground, one object a cell, ``cell_pixels`` pixels a side."""
 
     library: ObjectLibrary
-    grid: Grid = Grid()
+    grid: Grid = field(default_factory=Grid)
     cell_pixels: int = 10
 
     def __post_init__(self) -> None:
@@ -41,9 +41,7 @@ class Renderer:
     @cached_property
     def _sprite_rows(self) -> np.ndarray:
         """One item per row of pixels of a sprite, so that a row is copied in one go; (N, p)."""
-        return self.sprites.reshape(self.library.n, self.cell_pixels, -1).view(f"V{3 * self.cell_pixels}")[
-            ..., 0
-        ]
+        return self.sprites.reshape(self.library.n, self.cell_pixels, -1).view(f"V{3 * self.cell_pixels}")[..., 0]
 
     def render(
         self, scene_ids: Int[np.ndarray, "frames k"], cells: Int[np.ndarray, "frames k"]
@@ -67,9 +65,7 @@ class Renderer:
         return np.stack(pictures, axis=1)
 
 
-def library_sheet(
-    library: ObjectLibrary, cell_pixels: int = 20, columns: int = 10
-) -> UInt8[np.ndarray, "H W 3"]:
+def library_sheet(library: ObjectLibrary, cell_pixels: int = 20, columns: int = 10) -> UInt8[np.ndarray, "H W 3"]:
     """All objects of a library, in order, row by row, with half a cell between them."""
     columns = min(columns, library.n)
     grid = Grid(ceil(library.n / columns), columns)

@@ -38,11 +38,7 @@ class SceneSet:
 
     def __post_init__(self) -> None:
         for scene in self.scenes:
-            if (
-                len(scene) != self.k
-                or len(set(scene)) != self.k
-                or not 0 <= min(scene) <= max(scene) < self.n
-            ):
+            if len(scene) != self.k or len(set(scene)) != self.k or not 0 <= min(scene) <= max(scene) < self.n:
                 raise HowmError(f"scene {scene} is not {self.k} different objects of a library of {self.n}")
 
     @cached_property
@@ -110,9 +106,7 @@ class SceneSplit:
         violations = []
         shared = set(self.train.scenes) & set(self.eval.scenes)
         if self.unseen_exists and shared:
-            violations.append(
-                f"disjointness: {len(shared)} scenes are in both sets, e.g. {sorted(shared)[0]}"
-            )
+            violations.append(f"disjointness: {len(shared)} scenes are in both sets, e.g. {sorted(shared)[0]}")
         for name, scenes in (("train", self.train), ("eval", self.eval)):
             if len(set(scenes.scenes)) < len(scenes):
                 violations.append(f"uniqueness: a {name} scene is listed twice")
@@ -129,9 +123,7 @@ class SceneSplit:
             "train_scenes": len(self.train),
             "eval_scenes": len(self.eval),
             "consecutive": self.consecutive,
-            "unseen": "eval scenes are unseen in training"
-            if self.unseen_exists
-            else "no unseen scene exists",
+            "unseen": "eval scenes are unseen in training" if self.unseen_exists else "no unseen scene exists",
             "disjoint": not shared,
             "covered": not absent,
             "train_counts": self.train.counts().tolist(),
@@ -188,6 +180,13 @@ def split_scenes(
     return best
 
 
+def seeded_split(n: int, k: int, seed: int, **options: Any) -> SceneSplit:
+    """The split that belongs to a seed, for datasets and environments alike."""
+    if seed < 0:
+        raise HowmError(f"seed={seed} is negative; give 0 or more")
+    return split_scenes(n, k, np.random.default_rng([seed, 0]), **options)
+
+
 def _check_scene_size(n: int, k: int) -> int:
     if k < 1:
         raise HowmError(f"a scene of k={k} objects cannot be drawn; give k >= 1")
@@ -231,9 +230,7 @@ def _set_sizes(
     return train, evaluation
 
 
-def _draw_balanced(
-    n: int, k: int, count: int, forbidden: set[Scene], rng: np.random.Generator
-) -> tuple[Scene, ...]:
+def _draw_balanced(n: int, k: int, count: int, forbidden: set[Scene], rng: np.random.Generator) -> tuple[Scene, ...]:
     """``count`` different scenes outside ``forbidden``, with object counts as equal as local search can make them."""
     scenes = _draw_distinct(n, k, count, forbidden, rng)
     members = set(scenes)
@@ -253,9 +250,7 @@ def _draw_balanced(
     return tuple(scenes)
 
 
-def _draw_distinct(
-    n: int, k: int, count: int, forbidden: set[Scene], rng: np.random.Generator
-) -> list[Scene]:
+def _draw_distinct(n: int, k: int, count: int, forbidden: set[Scene], rng: np.random.Generator) -> list[Scene]:
     combinations = comb(n, k)
     if combinations - len(forbidden) < 4 * count and combinations <= 100_000:
         free = [scene for scene in itertools.combinations(range(n), k) if scene not in forbidden]

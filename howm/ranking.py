@@ -1,0 +1,228 @@
+"""Ranking metrics (H@k, MRR) for k-step latent prediction, made hard to fool.
+
+A rank is the number of references strictly nearer than the target plus the mean place among those exactly
+as near, so an encoder that maps everything to one point earns the middle of the pool and not first place.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float64, Int
+from torch import Tensor
+
+__all__ = [
+    "PADDING",
+    "Distance",
+    "Metrics",
+    "euclidean",
+    "expected_constant_mrr",
+    "expected_random_mrr",
+    "pool_sizes",
+    "ranks",
+    "ranks_from_distances",
+    "summarise",
+]
+
+PADDING = -1
+"""The label of an extra reference that is not there."""
+
+Distance: TypeAlias = Callable[[Float[Tensor, "*b P F"], Float[Tensor, "*b T F"]], Float[Tensor, "*b P T"]]
+"""All distances of P queries to T references. Each must depend on its own pair alone, to the last bit, or
+equal embeddings would not tie; a method's own distance (matching of slots, say) has this form too."""
+
+# A few megabytes of distances at once: the chunk stays near the cache, and memory does not grow with P.
+_CHUNK_ELEMENTS = 1 << 20
+
+
+def euclidean(queries: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"]) -> Float[Tensor, "*b P T"]:
+    """L2 distances (ordered as their squares are) from plain differences, every pair summed in one order."""
+    # |a|²+|b|²−2ab would be faster, but it cancels near the target, just where ranks are decided, and its
+    # rounding depends on where in the matrix a pair stands: equal embeddings would then not tie.
+    return torch.cdist(queries, references, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def ranks_from_distances(
+    distances: Float[np.ndarray, "P T"],
+    target_column: Int[np.ndarray, " P"],
+    keep: Bool[np.ndarray, "P T"] | None = None,
+) -> Float64[np.ndarray, " P"]:
+    """Mean rank over ties of each row's target among the kept references (the target is one of them).
+
+    What is not finite never helps: such a target comes last, such a reference counts as nearer.
+    """
+    if keep is None:
+        keep = np.ones(distances.shape, dtype=bool)
+    if keep.shape != distances.shape:
+        raise ValueError(f"distances are {distances.shape}, keep is {keep.shape}")
+    _check_index(target_column, *distances.shape)
+    rows = np.arange(len(distances))
+    if not keep[rows, target_column].all():
+        raise ValueError("a query's own target cannot be left out")
+    own = distances[rows, target_column]
+    measurable = np.isfinite(own)
+    # NaN compares false with everything, so left alone it would never count as a rival.
+    own = np.where(measurable, own, 0.0)[:, None]
+    distances = np.where(np.isfinite(distances), distances, -np.inf)
+    nearer = np.count_nonzero((distances < own) & keep, axis=1)
+    ties = np.count_nonzero((distances == own) & keep, axis=1)
+    last = np.count_nonzero(keep, axis=1).astype(np.float64)
+    found: Float64[np.ndarray, " P"] = np.where(measurable, nearer + (ties + 1) / 2, last)
+    return found
+
+
+def ranks(
+    predictions: Float[Tensor, "P F"],
+    targets: Float[Tensor, "T F"],
+    target_index: Int[np.ndarray, " P"],
+    labels: Int[np.ndarray, " T"] | None = None,
+    extra: Float[Tensor, "P X F"] | None = None,
+    extra_labels: Int[np.ndarray, "P X"] | None = None,
+    chunk: int | None = None,
+    distance: Distance = euclidean,
+) -> Float64[np.ndarray, " P"]:
+    """Rank of each query's target among all targets and the query's own extra references.
+
+    Equal labels mean equal true states: whatever shares the target's label is left out, and of a query's
+    extras that share one only the first counts. Without labels no two targets are equal.
+    """
+    queries, pool = len(predictions), len(targets)
+    _check_index(target_index, queries, pool)
+    if (extra is None) != (extra_labels is None) or (extra is not None and labels is None):
+        raise ValueError("extra references need labels, their own and the targets'")
+    if extra is not None and extra_labels is not None and tuple(extra.shape[:2]) != extra_labels.shape:
+        raise ValueError(f"extra is {tuple(extra.shape)}, extra_labels is {extra_labels.shape}")
+    labels = np.arange(pool) if labels is None else _check_labels(labels, pool)
+    own_label = labels[target_index]
+    keep_extra = None if extra_labels is None else _keep_extra(extra_labels, own_label)
+    if chunk is None:
+        per_query = pool if extra is None else pool + extra.shape[1] * extra.shape[2]
+        chunk = max(1, _CHUNK_ELEMENTS // max(1, per_query))
+    elif chunk < 1:
+        raise ValueError(f"chunk must be at least 1, not {chunk}")
+
+    references = _exact(targets)
+    found = np.empty(queries, dtype=np.float64)
+    for start in range(0, queries, chunk):
+        part = slice(start, start + chunk)
+        query = _exact(predictions[part])
+        column = target_index[part]
+        distances = distance(query, references)
+        keep = labels != own_label[part, None]
+        keep[np.arange(len(column)), column] = True
+        if extra is not None and keep_extra is not None:
+            private = distance(query[:, None], _exact(extra[part]))[:, 0]
+            distances = torch.cat([distances, private], dim=1)
+            keep = np.concatenate([keep, keep_extra[part]], axis=1)
+        found[part] = ranks_from_distances(distances.numpy(), column, keep)
+    return found
+
+
+def pool_sizes(
+    labels: Int[np.ndarray, " T"],
+    target_index: Int[np.ndarray, " P"],
+    extra_labels: Int[np.ndarray, "P X"] | None = None,
+) -> Int[np.ndarray, " P"]:
+    """How many references `ranks` keeps for each query, the target included."""
+    _check_labels(labels, len(labels))
+    _check_index(target_index, len(target_index), len(labels))
+    _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    sizes = len(labels) + 1 - counts[inverse[target_index]]
+    if extra_labels is not None:
+        sizes = sizes + np.count_nonzero(_keep_extra(extra_labels, labels[target_index]), axis=1)
+    return np.asarray(sizes)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Shares of ranks up to 1, 5 and 10 and the mean reciprocal rank with its 95 % interval, in percent."""
+
+    h1: float
+    h5: float
+    h10: float
+    mrr: float
+    mrr_ci: tuple[float, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON knows them."""
+        return asdict(self) | {"mrr_ci": list(self.mrr_ci)}
+
+
+def summarise(
+    ranks: Float[np.ndarray, " P"],
+    groups: Int[np.ndarray, " P"],
+    rng: np.random.Generator,
+    resamples: int = 1000,
+) -> Metrics:
+    """H@1, H@5, H@10 and MRR; the interval is a percentile bootstrap over scenes (`groups`).
+
+    With one scene only there are no others to draw, and queries are resampled instead: then the interval
+    says nothing about other scenes.
+    """
+    if ranks.ndim != 1 or ranks.shape != groups.shape or not len(ranks):
+        raise ValueError(f"need one rank and one group per query, not {ranks.shape} and {groups.shape}")
+    if not (ranks >= 1).all():
+        raise ValueError("ranks start at 1")
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1, not {resamples}")
+    reciprocal = 1.0 / ranks
+    scene = np.unique(groups, return_inverse=True)[1]
+    if scene.max() == 0:
+        scene = np.arange(len(ranks))
+    # Queries of one scene share objects and background, so scenes are the independent draws.
+    total, count = np.bincount(scene, weights=reciprocal), np.bincount(scene)
+    drawn = (rng.integers(len(total), size=len(total)) for _ in range(resamples))
+    means = [total[d].sum() / count[d].sum() for d in drawn]
+    low, high = 100.0 * np.percentile(means, [2.5, 97.5])
+    h1, h5, h10 = (100.0 * float(np.mean(ranks <= k)) for k in (1, 5, 10))
+    return Metrics(h1, h5, h10, 100.0 * float(reciprocal.mean()), (float(low), float(high)))
+
+
+def expected_random_mrr(pool_sizes: Int[np.ndarray, " P"]) -> float:
+    """Percent MRR of guessing: a uniform rank in a pool of n has the mean reciprocal H_n/n."""
+    _check_sizes(pool_sizes)
+    harmonic = np.cumsum(1.0 / np.arange(1, pool_sizes.max() + 1))
+    return 100.0 * float(np.mean(harmonic[pool_sizes - 1] / pool_sizes))
+
+
+def expected_constant_mrr(pool_sizes: Int[np.ndarray, " P"]) -> float:
+    """Percent MRR of an encoder that maps everything to one point: all tie at the rank (n+1)/2."""
+    _check_sizes(pool_sizes)
+    return 200.0 * float(np.mean(1.0 / (pool_sizes + 1)))
+
+
+def _exact(embeddings: Tensor) -> Tensor:
+    """In float64, which rounds no narrower embedding, and on the CPU, whose `cdist` sums in a fixed order."""
+    return embeddings.detach().to("cpu", torch.float64)
+
+
+def _keep_extra(extra_labels: Int[np.ndarray, "P X"], own_label: Int[np.ndarray, " P"]) -> Bool[np.ndarray, "P X"]:
+    """Extras that are there, are not the target's state, and are the first of their state in the row."""
+    if len(extra_labels) != len(own_label):
+        raise ValueError(f"{len(own_label)} queries, but extra labels for {len(extra_labels)}")
+    order = np.argsort(extra_labels, axis=1, kind="stable")
+    ordered = np.take_along_axis(extra_labels, order, axis=1)
+    repeated = np.zeros(ordered.shape, dtype=bool)
+    repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    first = np.empty_like(repeated)
+    np.put_along_axis(first, order, ~repeated, axis=1)
+    return np.asarray(first & (extra_labels != PADDING) & (extra_labels != own_label[:, None]))
+
+
+def _check_index(index: Int[np.ndarray, " P"], queries: int, pool: int) -> None:
+    """Without it a negative index would silently wrap and a single one be broadcast."""
+    if index.shape != (queries,) or (queries and not 0 <= index.min() <= index.max() < pool):
+        raise ValueError(f"need one index below {pool} for each of {queries} queries")
+
+
+def _check_labels(labels: Int[np.ndarray, " T"], pool: int) -> Int[np.ndarray, " T"]:
+    if labels.shape != (pool,) or (labels == PADDING).any():
+        raise ValueError(f"need one label for each of {pool} targets, none of them {PADDING}")
+    return labels
+
+
+def _check_sizes(sizes: Int[np.ndarray, " P"]) -> None:
+    if not len(sizes) or sizes.min() < 1:
+        raise ValueError("every pool holds at least its target")

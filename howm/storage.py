@@ -1,0 +1,160 @@
+"""Files: a dataset in HDF5, written whole or not at all, read without executing anything."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from howm.dataset import PARTS, Dataset, Episodes
+from howm.errors import HowmError
+from howm.grid import Grid
+from howm.library import ObjectLibrary
+from howm.render import Renderer
+from howm.scenes import SceneSet, SceneSplit
+
+FORMAT = "howm-dataset"
+VERSION = 1
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path`` that takes its place when the block ends well and vanishes when it does not."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        os.close(handle)
+    except OSError as error:
+        raise HowmError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except OSError as error:
+        raise HowmError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a dataset; the same dataset gives the same bytes."""
+    with written_whole(Path(path)) as temporary, h5py.File(temporary, "w", libver="v110") as file:
+        file.attrs["format"] = FORMAT
+        file.attrs["version"] = VERSION
+        about: dict[str, Any] = {name: getattr(dataset, name) for name in ("world", "n", "k", "seed", "moving")}
+        if dataset.renderer is not None:
+            grid = dataset.renderer.grid
+            about |= {"grid": [grid.height, grid.width], "cell_pixels": dataset.renderer.cell_pixels}
+        _write_text(file, "about", json.dumps(about))
+        if dataset.library is not None:
+            _write_text(file, "library", dataset.library.to_json())
+        if dataset.split is not None:
+            split = file.create_group("split")
+            split.attrs["consecutive"] = dataset.split.consecutive
+            for name, scenes in (("train", dataset.split.train), ("eval", dataset.split.eval)):
+                _write_array(split, name, scenes.to_array())
+        _write_text(file, "certificate", json.dumps(dataset.certificate()))
+        for name, episodes in dataset.parts():
+            group = file.create_group(name)
+            for field, array in _arrays(episodes).items():
+                _write_array(group, field, array)
+
+
+def _arrays(episodes: Episodes) -> dict[str, np.ndarray]:
+    fields = {"actions": episodes.actions, "scene_ids": episodes.scene_ids}
+    fields |= {"cells": episodes.cells, "pictures": episodes.pictures}
+    return {name: array for name, array in fields.items() if array is not None}
+
+
+def _write_text(file: h5py.File, name: str, text: str) -> None:
+    file.create_dataset(name, data=np.frombuffer(text.encode(), dtype=np.uint8))
+
+
+def _write_array(group: h5py.Group, name: str, array: np.ndarray) -> None:
+    if array.dtype.kind in "iu":  # the smallest type that holds the values
+        array = array.astype(np.min_scalar_type(int(array.max(initial=0))))
+    group.create_dataset(name, data=array, compression="gzip", compression_opts=4, shuffle=True)
+
+
+def load_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Read a dataset; a file that is truncated, of another version or not ours is one clear error."""
+    try:
+        with h5py.File(path, "r") as file:
+            if file.attrs.get("format") != FORMAT:
+                raise HowmError(f"{path} is not a howm dataset; make one with `howm data make` or `howm data import`")
+            if file.attrs.get("version") != VERSION:
+                raise HowmError(
+                    f"{path} has format version {file.attrs.get('version')}, this howm reads version {VERSION}; "
+                    "make it again with `howm data make`"
+                )
+            return _read(file)
+    except FileNotFoundError:
+        raise HowmError(f"{path} does not exist; make it with `howm data make`") from None
+    except HowmError:
+        raise
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise HowmError(
+            f"{path} cannot be read: it is damaged or no HDF5 file ({first_line}); make it again"
+        ) from error
+
+
+def _read(file: h5py.File) -> Dataset:
+    about = json.loads(_read_text(file, "about"))
+    n, k = int(about["n"]), int(about["k"])
+    library = split = renderer = None
+    if "library" in file:
+        library = ObjectLibrary.from_json(_read_text(file, "library"))
+        renderer = Renderer(library, Grid(*about["grid"]), about["cell_pixels"])
+    if "split" in file:
+        sets = {name: SceneSet.from_array(n, file["split"][name][()].astype(np.int64)) for name in ("train", "eval")}
+        split = SceneSplit(sets["train"], sets["eval"], bool(file["split"].attrs["consecutive"]))
+    parts = {name: _read_episodes(file[name], n, k, renderer) for name in PARTS}
+    return Dataset(about["world"], n, k, **parts, seed=about["seed"], moving=about["moving"],
+                   library=library, split=split, renderer=renderer)  # fmt: skip
+
+
+def _read_episodes(group: h5py.Group, n: int, k: int, renderer: Renderer | None) -> Episodes:
+    arrays = {name: group[name][()] for name in group}
+    actions = arrays["actions"].astype(np.int64)
+    scene_ids = arrays["scene_ids"].astype(np.int64) if "scene_ids" in arrays else None
+    cells, pictures = arrays.get("cells"), arrays.get("pictures")
+    if actions.ndim != 2 or actions.max(initial=0) >= 4 * n or actions.min(initial=0) < 0:
+        raise HowmError(f"actions of the part {group.name} are not library actions 0 ... {4 * n - 1}")
+    if scene_ids is not None and (scene_ids.shape != (len(actions), k) or scene_ids.max(initial=0) >= n):
+        raise HowmError(f"scene_ids of the part {group.name} are not {k} of {n} objects for each episode")
+    frames = cells if cells is not None else pictures
+    if frames is None or frames.shape[:2] != (len(actions), actions.shape[1] + 1):
+        raise HowmError(f"the part {group.name} has no frame before and after every action")
+    if cells is not None and (cells.shape[2:] != (k,) or cells.max(initial=0) >= renderer.grid.cell_count):  # type: ignore[union-attr]
+        raise HowmError(f"cells of the part {group.name} are not {k} cells of the grid for each frame")
+    return Episodes(actions, scene_ids, cells, renderer if cells is not None else None, pictures)
+
+
+def _read_text(file: h5py.File, name: str) -> str:
+    return bytes(file[name][()]).decode()
+
+
+def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The certificate as it was written, unchecked."""
+    with h5py.File(path, "r") as file:
+        return dict(json.loads(_read_text(file, "certificate")))
+
+
+def file_hash(path: str | os.PathLike[str]) -> str:
+    """Names the bytes of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
