@@ -95,7 +95,7 @@ class Transitions:
         draw = begin + (rng.random(len(episode)) * (np.where(same, extent, total) - skip)).astype(np.int64)
         position = draw + np.where(draw >= skipped, skip, 0)
         rank, negative_time = np.divmod(position, self._frames)
-        return self._order[rank] * self._frames + negative_time
+        return np.asarray(self._order[rank] * self._frames + negative_time)
 
     def load(self, index: FrameIndex) -> Batch:
         """Render the pictures of a batch."""
