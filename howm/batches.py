@@ -5,6 +5,7 @@ Pictures, actions and nothing else are what a model may see. Object ids are priv
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import torch
@@ -164,6 +165,13 @@ class Rollouts:
     def object_ids(self, rows: slice) -> Tensor | None:
         """Privileged: the ids of the scenes' objects, where they are known."""
         return None if self.episodes.scene_ids is None else torch.from_numpy(self.episodes.scene_ids[rows])
+
+    def picture_labels(self, steps: int) -> Int[np.ndarray, "E steps+1"]:
+        """Equal numbers for equal pictures, of frames 0 ... steps: the true states of data that has no states."""
+        frames = [self.observe(t, slice(None)).flatten(1).numpy() for t in range(steps + 1)]
+        digests = [int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest()) for rows in frames for row in rows]
+        labels = np.unique(np.array(digests, dtype=np.uint64), return_inverse=True)[1]
+        return labels.reshape(steps + 1, len(self)).T
 
     def counterfactuals(
         self, steps: int, count: int, moving: float | None, rng: np.random.Generator

@@ -47,6 +47,14 @@ class Episodes:
     def steps(self) -> int:
         return int(self.actions.shape[1])
 
+    @property
+    def picture_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of a picture."""
+        if self.pictures is not None:
+            height, width, channels = self.pictures.shape[2:]
+            return height, width, channels
+        return self.state()[0].shape
+
     @cached_property
     def scene_index(self) -> Int[np.ndarray, "E"]:
         """A number for each episode that is equal for episodes of the same scene."""

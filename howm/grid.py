@@ -95,35 +95,44 @@ def random_walk(
     the outcome is as wanted would give the same distribution. ``None`` draws uniformly from all actions.
     """
     episodes, k = cells.shape
+    episode = np.arange(episodes)
+    # All episodes' maps of occupied cells, each within a ring of walls, lie in one flat array. An object is known by
+    # the place of the cell to its north, so that the cells ahead of all objects are one look-up in a shifted view.
+    walled = np.pad(np.zeros((grid.height, grid.width), dtype=bool), 1, constant_values=True)
+    row = grid.width + 2
+    strides = ROW_STEP * row + COLUMN_STEP
+    occupied = np.tile(walled.ravel(), episodes)
+    here = occupied[row:]
+    ahead = [occupied[row + stride :] for stride in strides.tolist()]
+    map_start = episode * walled.size
+    place_of_cell = np.flatnonzero(~walled) - row
+    cell_at_place = np.zeros(walled.size, dtype=np.min_scalar_type(grid.cell_count - 1))
+    cell_at_place[place_of_cell] = np.arange(grid.cell_count)
     # Axes: actions first and episodes last, so that every operation runs along contiguous memory.
-    current = np.ascontiguousarray(cells.T).astype(np.intp)  # (k, episodes)
-    neighbours = grid.neighbours.ravel().astype(np.intp)
-    column = np.arange(episodes)
-    stride = grid.cell_count + 1
-    occupied = np.zeros(episodes * stride, dtype=bool)
-    offset = column * stride
-    occupied[offset + grid.cell_count] = True
-    occupied[offset + current] = True
+    current = np.ascontiguousarray(place_of_cell[cells.T] + map_start)  # (k, episodes)
+    heading = np.ascontiguousarray(headings.T)
+    here[current] = True
 
-    trail = np.empty((steps + 1, k, episodes), dtype=np.uint16 if grid.cell_count > 256 else np.uint8)
+    trail = np.empty((steps + 1, k, episodes), dtype=cell_at_place.dtype)
     slots = np.empty((steps, episodes), dtype=np.int16)
-    directions = np.empty((steps, episodes), dtype=np.int8)
-    trail[0] = current
+    relative = np.empty((steps, episodes), dtype=np.int8)
+    trail[0] = cells.T
     blocked = np.empty((k, 4, episodes), dtype=bool)
-    flat_blocked = blocked.reshape(k * 4, episodes)
     for step in range(steps):
         for direction in range(4):
-            np.take(occupied, neighbours[current * 4 + direction] + offset, out=blocked[:, direction], mode="clip")
-        action = _draw_action(flat_blocked, moving, rng)
+            blocked[:, direction] = ahead[direction].take(current)
+        action = _draw_action(blocked.reshape(k * 4, episodes), moving, rng)
         slot, direction_taken = action >> 2, action & 3
-        moved = ~flat_blocked[action, column]
-        source = current[slot, column]
-        target = np.where(moved, neighbours[source * 4 + direction_taken], source)
-        occupied[offset + source] = False
-        occupied[offset + target] = True
-        current[slot, column] = target
-        trail[step + 1], slots[step], directions[step] = current, slot, direction_taken
-    relative = (directions - headings.T[slots, column[None, :]]) % 4
+        actor = slot * episodes + episode  # flat indices, which numpy takes faster than pairs
+        moved = ~blocked.take(action * episodes + episode)
+        source = current.take(actor)
+        target = source + strides.take(direction_taken) * moved
+        here[source] = False
+        here[target] = True
+        current.reshape(-1)[actor] = target
+        trail[step + 1] = trail[step]
+        trail[step + 1].reshape(-1)[actor] = cell_at_place.take(target - map_start)
+        slots[step], relative[step] = slot, (direction_taken - heading.take(actor)) & 3
     return trail.transpose(2, 0, 1), slots.T, relative.T
 
 
@@ -135,7 +144,12 @@ def _draw_action(
     if moving is None:
         return np.asarray(rng.integers(actions, size=episodes))
     wanted = blocked ^ (rng.random(episodes) < moving)
-    before = np.cumsum(wanted, axis=0, dtype=np.uint8 if actions < 256 else np.uint16)
-    before[:, before[-1] == 0] = np.arange(1, actions + 1, dtype=before.dtype)[:, None]  # none wanted: any will do
-    die = (rng.random(episodes) * before[-1]).astype(before.dtype)
-    return np.asarray((before <= die).sum(axis=0, dtype=np.intp))
+    up_to = wanted.astype(np.min_scalar_type(actions))  # how many are wanted up to each action
+    total = up_to[0]
+    for following in up_to[1:]:  # np.cumsum along this axis takes three times as long
+        following += total
+        total = following
+    if not total.all():  # none wanted: any will do
+        up_to[:, total == 0] = np.arange(1, actions + 1, dtype=up_to.dtype)[:, None]
+    die = (rng.random(episodes) * total).astype(up_to.dtype)
+    return np.asarray((up_to <= die).sum(axis=0, dtype=up_to.dtype).astype(np.intp))

@@ -32,10 +32,12 @@ class LibraryObject:
     def __post_init__(self) -> None:
         if self.shape not in SHAPES or self.size not in SIZES:
             raise HowmError(f"unknown object {self.shape!r}, {self.size!r}: shapes are {SHAPES}, sizes {tuple(SIZES)}")
-        if len(self.colour) != 3 or not all(0 <= channel <= 255 for channel in self.colour):
-            raise HowmError(f"colour {self.colour} is not three channels of 0-255")
-        if min(self.colour) == max(self.colour) == 0:
-            raise HowmError("an object may not be black: black is the background")
+        if len(self.colour) != 3 or not all(isinstance(c, int) and 0 <= c <= 255 for c in self.colour):
+            raise HowmError(f"colour {self.colour} is not three whole numbers of 0-255")
+        if not any(self.colour):
+            raise HowmError(f"an object may not be black {self.colour}: black is the background")
+        if self.heading is not None and self.heading not in range(4):
+            raise HowmError(f"heading {self.heading!r} is none of 0-3 ({', '.join(HEADINGS)})")
         if self.heading is not None and self.shape != CARS[self.heading]:
             raise HowmError(f"a car of heading {self.heading} is a {CARS[self.heading]}, not a {self.shape}")
 
@@ -52,8 +54,9 @@ class ObjectLibrary:
         _check_world(self.world)
         if not self.objects:
             raise HowmError("a library needs at least one object; give n >= 1")
-        if len(set(self.objects)) < len(self.objects):
-            raise HowmError("two objects of a library are the same; every object must be unique")
+        commonest, times = Counter(self.objects).most_common(1)[0]
+        if times > 1:
+            raise HowmError(f"{times} objects of a library are {commonest}; every object must be unique")
         if any((o.heading is None) != (self.world == "shapes") for o in self.objects):
             raise HowmError("every object of Rush Hour has a heading, and none of Shapes has one")
 
@@ -63,6 +66,8 @@ class ObjectLibrary:
         _check_world(world)
         if n < 1:
             raise HowmError(f"a library of n={n} objects cannot be made; give n >= 1")
+        if seed < 0:
+            raise HowmError(f"seed={seed} names no library; give seed >= 0")
         return cls(world, _spread_objects(world, n, seed), seed)
 
     @property

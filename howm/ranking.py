@@ -23,6 +23,7 @@ __all__ = [
     "pool_sizes",
     "ranks",
     "ranks_from_distances",
+    "ranks_in_both_pools",
     "summarise",
 ]
 
@@ -62,14 +63,21 @@ def ranks_from_distances(
     if not keep[rows, target_column].all():
         raise ValueError("a query's own target cannot be left out")
     own = distances[rows, target_column]
-    measurable = np.isfinite(own)
+    return _place(own, _count(distances, own, keep))
+
+
+def _count(distances: np.ndarray, own: np.ndarray, keep: np.ndarray) -> Int[np.ndarray, "3 P"]:
+    """For each row: how many kept references are nearer than the target, how many as near, and how many there are."""
     # NaN compares false with everything, so left alone it would never count as a rival.
-    own = np.where(measurable, own, 0.0)[:, None]
+    own = np.where(np.isfinite(own), own, 0.0)[:, None]
     distances = np.where(np.isfinite(distances), distances, -np.inf)
-    nearer = np.count_nonzero((distances < own) & keep, axis=1)
-    ties = np.count_nonzero((distances == own) & keep, axis=1)
-    last = np.count_nonzero(keep, axis=1).astype(np.float64)
-    found: Float64[np.ndarray, " P"] = np.where(measurable, nearer + (ties + 1) / 2, last)
+    groups = (keep & (distances < own), keep & (distances == own), keep)
+    return np.stack([np.count_nonzero(group, axis=1) for group in groups])
+
+
+def _place(own: np.ndarray, counts: Int[np.ndarray, "3 P"]) -> Float64[np.ndarray, " P"]:
+    nearer, ties, kept = counts
+    found: Float64[np.ndarray, " P"] = np.where(np.isfinite(own), nearer + (ties + 1) / 2, kept.astype(np.float64))
     return found
 
 
@@ -83,7 +91,23 @@ def ranks(
     chunk: int | None = None,
     distance: Distance = euclidean,
 ) -> Float64[np.ndarray, " P"]:
-    """Rank of each query's target among all targets and the query's own extra references.
+    """Rank of each query's target among all targets and the query's own extra references."""
+    return ranks_in_both_pools(
+        predictions, targets, target_index, labels, extra, extra_labels, chunk=chunk, distance=distance
+    )[1]
+
+
+def ranks_in_both_pools(
+    predictions: Float[Tensor, "P F"],
+    targets: Float[Tensor, "T F"],
+    target_index: Int[np.ndarray, " P"],
+    labels: Int[np.ndarray, " T"] | None = None,
+    extra: Float[Tensor, "P X F"] | None = None,
+    extra_labels: Int[np.ndarray, "P X"] | None = None,
+    chunk: int | None = None,
+    distance: Distance = euclidean,
+) -> tuple[Float64[np.ndarray, " P"], Float64[np.ndarray, " P"]]:
+    """Ranks among the targets alone, and among targets and extra references, from one pass over the distances.
 
     Equal labels mean equal true states: whatever shares the target's label is left out, and of a query's
     extras that share one only the first counts. Without labels no two targets are equal.
@@ -104,20 +128,22 @@ def ranks(
         raise ValueError(f"chunk must be at least 1, not {chunk}")
 
     references = _exact(targets)
-    found = np.empty(queries, dtype=np.float64)
+    shared_ranks, all_ranks = np.empty(queries), np.empty(queries)
     for start in range(0, queries, chunk):
         part = slice(start, start + chunk)
         query = _exact(predictions[part])
         column = target_index[part]
-        distances = distance(query, references)
+        distances = distance(query, references).numpy()
         keep = labels != own_label[part, None]
         keep[np.arange(len(column)), column] = True
+        own = distances[np.arange(len(column)), column]
+        counts = _count(distances, own, keep)
+        shared_ranks[part] = _place(own, counts)
         if extra is not None and keep_extra is not None:
-            private = distance(query[:, None], _exact(extra[part]))[:, 0]
-            distances = torch.cat([distances, private], dim=1)
-            keep = np.concatenate([keep, keep_extra[part]], axis=1)
-        found[part] = ranks_from_distances(distances.numpy(), column, keep)
-    return found
+            private = distance(query[:, None], _exact(extra[part]))[:, 0].numpy()
+            counts = counts + _count(private, own, keep_extra[part])
+        all_ranks[part] = _place(own, counts)
+    return shared_ranks, all_ranks
 
 
 def pool_sizes(

@@ -54,7 +54,7 @@ class Renderer:
         )  # index: ((frame * height + row) * p + y) * width + column
         row, column = np.divmod(cells.astype(np.intp), width)
         corner = (np.arange(frames)[:, None] * self.grid.height + row) * (p * width) + column
-        rows[corner[..., None] + np.arange(p) * width] = self._sprite_rows[scene_ids]
+        rows[corner[..., None] + np.arange(p) * width] = self._sprite_rows[scene_ids.astype(np.intp)]
         return canvas
 
     def masks(

@@ -37,6 +37,8 @@ class SceneSet:
     scenes: tuple[Scene, ...]
 
     def __post_init__(self) -> None:
+        # One spelling per scene, or two sets could share a scene unnoticed.
+        object.__setattr__(self, "scenes", tuple(as_scene(scene) for scene in self.scenes))
         for scene in self.scenes:
             if len(scene) != self.k or len(set(scene)) != self.k or not 0 <= min(scene) <= max(scene) < self.n:
                 raise HowmError(f"scene {scene} is not {self.k} different objects of a library of {self.n}")
@@ -57,7 +59,7 @@ class SceneSet:
 
     @classmethod
     def from_array(cls, n: int, ids: Int[np.ndarray, "scenes k"]) -> "SceneSet":
-        return cls(n, ids.shape[1], tuple(as_scene(scene) for scene in ids))
+        return cls(n, ids.shape[1], tuple(map(as_scene, ids)))
 
     def counts(self) -> Int[np.ndarray, "n"]:
         """In how many scenes each object stands."""
@@ -71,6 +73,13 @@ class SceneSplit:
     train: SceneSet
     eval: SceneSet
     consecutive: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.train.n, self.train.k) != (self.eval.n, self.eval.k):
+            raise HowmError(
+                f"training scenes of n={self.train.n}, k={self.train.k} and evaluation scenes of n={self.eval.n}, "
+                f"k={self.eval.k} make no split; take both from one library and give them the same size"
+            )
 
     @property
     def n(self) -> int:
@@ -97,6 +106,11 @@ class SceneSplit:
         raise HowmError(f"unknown split {name!r}; choose train, eval or all")
 
     @property
+    def spread(self) -> int:
+        """By how much the numbers of scenes with each object differ within a set; 0 or 1 is balanced."""
+        return max(int(np.ptp(scenes.counts())) for scenes in (self.train, self.eval))
+
+    @property
     def hash(self) -> str:
         sets = [sorted(self.train.scenes), sorted(self.eval.scenes)]
         return hashlib.sha256(repr((self.n, self.k, sets)).encode()).hexdigest()[:16]
@@ -109,7 +123,7 @@ class SceneSplit:
             violations.append(f"disjointness: {len(shared)} scenes are in both sets, e.g. {sorted(shared)[0]}")
         for name, scenes in (("train", self.train), ("eval", self.eval)):
             if len(set(scenes.scenes)) < len(scenes):
-                violations.append(f"uniqueness: a {name} scene is listed twice")
+                violations.append(f"uniqueness: a scene of {name} is listed twice")
             if not len(scenes):
                 violations.append(f"emptiness: there is no {name} scene")
         absent = np.flatnonzero(self.train.counts() == 0).tolist()
@@ -145,6 +159,9 @@ def split_scenes(
 ) -> SceneSplit:
     """Draw disjoint, balanced sets of scenes; what cannot be satisfied is an error before any work."""
     combinations = _check_scene_size(n, k)
+    for name, asked in (("train", train_scenes), ("eval", eval_scenes)):
+        if asked is not None and asked < 1:
+            raise HowmError(f"{name}_scenes={asked} is too few; give 1 or more")
     if n == k:
         if max(train_scenes or 1, eval_scenes or 1) > 1:
             raise HowmError(f"n=k={n} has one scene only; leave out train_scenes and eval_scenes")
@@ -157,24 +174,28 @@ def split_scenes(
         if len(forbidden) == combinations:
             raise HowmError(
                 f"all {combinations} scenes of n={n}, k={k} are consecutive, so none is left for training; "
-                "leave out the option consecutive or choose n >= k + 2"
+                "leave out the option consecutive or choose k >= 2 and n >= k + 2"
             )
     train_count, eval_count = _set_sizes(n, k, combinations, len(forbidden), train_scenes, eval_scenes)
-    if consecutive:
-        train = _draw_balanced(n, k, train_count, forbidden, rng)
-        first = int(rng.integers(n))
-        starts = [first + i * n // eval_count for i in range(eval_count)]  # evenly spaced: balanced
-        evaluation = tuple(as_scene((start + j) % n for j in range(k)) for start in starts)
-        return SceneSplit(SceneSet(n, k, train), SceneSet(n, k, evaluation), consecutive=True)
-
     best: SceneSplit | None = None
     for _ in range(ATTEMPTS):
-        train = _draw_balanced(n, k, train_count, set(), rng)
-        evaluation = _draw_balanced(n, k, eval_count, set(train), rng)
-        split = SceneSplit(SceneSet(n, k, train), SceneSet(n, k, evaluation))
-        if best is None or np.ptp(split.eval.counts()) < np.ptp(best.eval.counts()):
+        if consecutive:
+            train = _draw_balanced(n, k, train_count, forbidden, rng)
+            first = int(rng.integers(n))
+            starts = [first + i * n // eval_count for i in range(eval_count)]  # evenly spaced: balanced
+            evaluation = tuple(as_scene((start + j) % n for j in range(k)) for start in starts)
+        # The smaller set first: what is left for the larger one hardly constrains it. (Baranyai's theorem: two
+        # disjoint balanced sets of any sizes exist.)
+        elif train_count <= eval_count:
+            train = _draw_balanced(n, k, train_count, set(), rng)
+            evaluation = _draw_balanced(n, k, eval_count, set(train), rng)
+        else:
+            evaluation = _draw_balanced(n, k, eval_count, set(), rng)
+            train = _draw_balanced(n, k, train_count, set(evaluation), rng)
+        split = SceneSplit(SceneSet(n, k, train), SceneSet(n, k, evaluation), consecutive)
+        if best is None or split.spread < best.spread:
             best = split
-        if np.ptp(best.eval.counts()) <= 1:
+        if best.spread <= 1:
             break
     assert best is not None
     return best
@@ -199,9 +220,6 @@ def _set_sizes(
     n: int, k: int, combinations: int, consecutive: int, train_scenes: int | None, eval_scenes: int | None
 ) -> tuple[int, int]:
     """How many scenes each set gets; the defaults give way to what the user asked for of the other set."""
-    for name, asked in (("train", train_scenes), ("eval", eval_scenes)):
-        if asked is not None and asked < 1:
-            raise HowmError(f"{name}_scenes={asked} is too few; give 1 or more")
     free = combinations - consecutive
     if consecutive:
         train = train_scenes or min(max(DEFAULT_SCENES, ceil(2 * n / k)), free)
@@ -233,19 +251,19 @@ def _set_sizes(
 def _draw_balanced(n: int, k: int, count: int, forbidden: set[Scene], rng: np.random.Generator) -> tuple[Scene, ...]:
     """``count`` different scenes outside ``forbidden``, with object counts as equal as local search can make them."""
     scenes = _draw_distinct(n, k, count, forbidden, rng)
-    members = set(scenes)
+    taken = forbidden.union(scenes)
     counts = np.bincount(np.array(scenes).ravel(), minlength=n)
     # Exchanging a frequent object for a rare one makes the counts more equal. Without forbidden scenes such an
     # exchange exists whenever two counts differ by 2: more scenes hold only the frequent one than only the rare one.
     while np.ptp(counts) > 1:
-        exchange = _find_exchange(scenes, members | forbidden, counts, rng)
+        exchange = _find_exchange(scenes, taken, counts, rng)
         if exchange is None:
             break
         position, scene = exchange
         counts[list(scenes[position])] -= 1
         counts[list(scene)] += 1
-        members.remove(scenes[position])
-        members.add(scene)
+        taken.remove(scenes[position])
+        taken.add(scene)
         scenes[position] = scene
     return tuple(scenes)
 

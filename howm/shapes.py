@@ -10,20 +10,22 @@ from howm.errors import HowmError
 
 MIN_CELL_PIXELS = 5  # below this a shape is no longer recognisable (colours are unique in any case)
 
-# x grows to the right and y downwards; both run from -1 to 1 over the object's extent.
-_Inside = Callable[[np.ndarray, np.ndarray], np.ndarray]
+# x grows to the right and y downwards, both in half pixels from the centre to that of a pixel; the object's edges lie
+# at -r and r. Whole numbers keep every silhouette exactly symmetric.
+_Inside = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
 _SILHOUETTES: dict[str, _Inside] = {
-    "square": lambda x, y: np.ones_like(x, dtype=bool),
-    "circle": lambda x, y: x**2 + y**2 <= 1.0,
-    "diamond": lambda x, y: abs(x) + abs(y) <= 1.0,
-    "triangle_north": lambda x, y: 2 * abs(x) <= y + 1.0,
-    "triangle_east": lambda x, y: 2 * abs(y) <= 1.0 - x,
-    "triangle_south": lambda x, y: 2 * abs(x) <= 1.0 - y,
-    "triangle_west": lambda x, y: 2 * abs(y) <= x + 1.0,
-    "plus": lambda x, y: np.minimum(abs(x), abs(y)) <= 0.34,
-    "saltire": lambda x, y: abs(abs(x) - abs(y)) <= 0.34,
-    "frame": lambda x, y: np.maximum(abs(x), abs(y)) >= 0.5,
-    "bars": lambda x, y: abs(y) >= 0.34,
+    "square": lambda x, y, r: np.ones_like(x, dtype=bool),
+    "circle": lambda x, y, r: x**2 + y**2 <= r**2,
+    "diamond": lambda x, y, r: abs(x) + abs(y) <= r,
+    # A row of a triangle is as wide as at its lower edge: else an even extent would lose the tip.
+    "triangle_north": lambda x, y, r: 2 * abs(x) <= r + 1 + y,
+    "triangle_east": lambda x, y, r: 2 * abs(y) <= r + 1 - x,
+    "triangle_south": lambda x, y, r: 2 * abs(x) <= r + 1 - y,
+    "triangle_west": lambda x, y, r: 2 * abs(y) <= r + 1 + x,
+    "plus": lambda x, y, r: np.minimum(abs(x), abs(y)) <= 0.34 * r,
+    "saltire": lambda x, y, r: abs(abs(x) - abs(y)) <= 0.34 * r,
+    "frame": lambda x, y, r: 2 * np.maximum(abs(x), abs(y)) >= r,
+    "bars": lambda x, y, r: abs(y) >= 0.34 * r,
 }
 SHAPES = tuple(_SILHOUETTES)
 CARS = ("triangle_north", "triangle_east", "triangle_south", "triangle_west")  # by heading 0-3
@@ -38,9 +40,9 @@ def silhouette(shape: str, size: str, cell_pixels: int = 10) -> Bool[np.ndarray,
         raise HowmError(f"cell_pixels={cell_pixels} is too small to tell shapes apart; use {MIN_CELL_PIXELS} or more")
     extent = round(SIZES[size] * cell_pixels)
     extent -= (cell_pixels - extent) % 2  # equal margins on both sides
-    centres = (np.arange(extent) * 2 + 1) / extent - 1
+    centres = np.arange(1 - extent, extent, 2)
     y, x = np.meshgrid(centres, centres, indexing="ij")
     margin = (cell_pixels - extent) // 2
-    mask = np.pad(_SILHOUETTES[shape](x, y), margin)
+    mask = np.pad(_SILHOUETTES[shape](x, y, extent), margin)
     mask.flags.writeable = False
     return mask

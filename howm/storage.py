@@ -1,6 +1,7 @@
 """Files: a dataset in HDF5, written whole or not at all, read without executing anything."""
 
 import hashlib
+import io
 import json
 import os
 import tempfile
@@ -49,9 +50,47 @@ def _umask() -> int:
     return mask
 
 
+class _PatientFile(io.FileIO):
+    """Keeps the first failure for later: HDF5 crashes the whole process when a write fails while it closes a file."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        try:
+            while rest and not self.failure:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.failure = error
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return size or 0 if self.failure else super().truncate(size)
+        except OSError as error:
+            self.failure = error
+            return size or 0
+
+
+@contextmanager
+def hdf5_written_whole(path: Path, libver: str | None = None) -> Iterator[h5py.File]:
+    """A new HDF5 file that appears at ``path`` when the block ends well; a full disk is an error like any other."""
+    with written_whole(path) as temporary, _PatientFile(temporary, "w+") as target:
+        try:
+            with h5py.File(target, "w", libver=libver) as file:
+                yield file
+        except Exception:
+            if target.failure:  # HDF5 stumbled over what could not be written
+                raise target.failure from None
+            raise
+        if target.failure:
+            raise target.failure
+
+
 def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     """Write a dataset; the same dataset gives the same bytes."""
-    with written_whole(Path(path)) as temporary, h5py.File(temporary, "w", libver="v110") as file:
+    with hdf5_written_whole(Path(path), libver="v110") as file:
         file.attrs["format"] = FORMAT
         file.attrs["version"] = VERSION
         about: dict[str, Any] = {name: getattr(dataset, name) for name in ("world", "n", "k", "seed", "moving")}

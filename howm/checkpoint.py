@@ -1,0 +1,128 @@
+"""Weights, configuration and provenance in one safetensors file: the only way a model is saved and rebuilt.
+
+The file's header carries JSON under the key ``howm``; one file, replaced in one go, is always whole. No pickle.
+"""
+
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from howm.config import from_plain
+from howm.dataset import Dataset
+from howm.errors import HowmError
+from howm.grid import Grid
+from howm.library import ObjectLibrary
+from howm.models.methods import build_model, find_method
+from howm.models.worldmodel import WorldModel, WorldSpec
+from howm.render import Renderer
+from howm.scenes import SceneSet
+from howm.storage import written_whole
+from howm.version import __version__
+
+FORMAT = "howm-checkpoint"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """``about`` is the JSON part; ``tensors`` are named ``model.*`` and, where training can go on, ``optimizer.*``."""
+
+    about: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+    @property
+    def step(self) -> int:
+        return int(self.about["step"])
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name.removeprefix("model."): t for name, t in self.tensors.items() if name.startswith("model.")}
+
+
+def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
+    about = {"format": FORMAT, "version": VERSION, **checkpoint.about}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+    with written_whole(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata={"howm": json.dumps(about)})
+        except SafetensorError as error:  # a full disk comes in this dress
+            raise OSError(str(error)) from error
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("howm", "{}"))
+            if about.get("format") != FORMAT or about.get("version") != VERSION:
+                raise HowmError(f"{path} is no checkpoint of this howm (format version {VERSION})")
+            return Checkpoint(about, {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+    except FileNotFoundError:
+        raise HowmError(f"there is no checkpoint {path}; train a model with `howm train`") from None
+    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+        raise HowmError(f"checkpoint {path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def describe_data(dataset: Dataset, data_hash: str | None) -> dict[str, Any]:
+    """What a checkpoint must know of its data to make fresh episodes of the same world in unseen scenes."""
+    about: dict[str, Any] = {"hash": data_hash, "world": dataset.world, "n": dataset.n, "k": dataset.k}
+    about |= {"seed": dataset.seed, "moving": dataset.moving}
+    if dataset.renderer is not None:
+        grid = dataset.renderer.grid
+        about |= {"grid": [grid.height, grid.width], "cell_pixels": dataset.renderer.cell_pixels}
+        about["library"] = json.loads(dataset.renderer.library.to_json())
+    if dataset.split is not None:
+        about["train_scenes"] = dataset.split.train.to_array().tolist()
+    return about
+
+
+def training_world(about: dict[str, Any]) -> tuple[Renderer, SceneSet]:
+    """The renderer and the training scenes that a checkpoint was trained with."""
+    data = about["data"]
+    if "library" not in data:
+        raise HowmError("the model was trained on imported pictures, whose world is unknown; evaluate it on its data")
+    library = ObjectLibrary.from_json(json.dumps(data["library"]))
+    scenes = SceneSet(data["n"], data["k"], tuple(tuple(scene) for scene in data["train_scenes"]))
+    return Renderer(library, Grid(*data["grid"]), data["cell_pixels"]), scenes
+
+
+def spec_of(dataset: Dataset) -> WorldSpec:
+    """What a model may know of the world of a dataset."""
+    height, width = dataset.train.picture_shape[:2]
+    cell_pixels = dataset.renderer.cell_pixels if dataset.renderer is not None else 10
+    return WorldSpec(dataset.n, dataset.k, height, width, cell_pixels)
+
+
+def versions() -> dict[str, str]:
+    return {"howm": __version__, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def find_checkpoint(run: str | os.PathLike[str], which: str = "best") -> Path:
+    """The best or last checkpoint of a run directory, or the file itself."""
+    path = Path(run)
+    if path.is_dir():
+        path = path / f"{which}.safetensors"
+    if not path.is_file():
+        raise HowmError(f"{run} holds no trained model; train one with `howm train --out {run} ...`")
+    return path
+
+
+def load(run: str | os.PathLike[str]) -> WorldModel:
+    """The best model of a run, ready for use, rebuilt from its checkpoint alone."""
+    return rebuild(load_checkpoint(find_checkpoint(run)))
+
+
+def rebuild(checkpoint: Checkpoint) -> WorldModel:
+    about = checkpoint.about
+    if about["method"] is None:
+        raise HowmError("this checkpoint is of a model of your own: build it and call load_state_dict with its weights")
+    config = from_plain(find_method(about["method"]).model_config, about["model"], "model.")
+    model = build_model(about["method"], WorldSpec(**about["spec"]), config, seed=0)
+    model.load_state_dict(checkpoint.weights())
+    return model.eval()

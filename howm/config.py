@@ -1,0 +1,97 @@
+"""Typed configuration: frozen dataclasses to and from plain values, with errors that name the key."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import yaml
+
+from howm.errors import HowmError
+
+C = TypeVar("C")
+
+
+def from_plain(cls: type[C], values: Mapping[str, Any], where: str = "") -> C:
+    """Build a (nested) dataclass from plain values; unknown keys and wrong types are errors."""
+    assert dataclasses.is_dataclass(cls)
+    hints = typing.get_type_hints(cls)
+    names = [field.name for field in dataclasses.fields(cls)]
+    for key in values:
+        if key not in names:
+            raise HowmError(f"unknown key {where}{key} in the configuration; known are {', '.join(sorted(names))}")
+    return cls(**{key: _convert(value, hints[key], f"{where}{key}") for key, value in values.items()})
+
+
+def _convert(value: Any, hint: Any, key: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise HowmError(f"{key}={value!r} should be a group of keys")
+        return from_plain(typing.cast(type[Any], hint), value, where=f"{key}.")
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise HowmError(f"{key}={value!r} is not one of {', '.join(map(str, arguments))}")
+        return value
+    if origin in (types.UnionType, typing.Union):
+        if value is None and types.NoneType in arguments:
+            return None
+        return _convert(value, next(a for a in arguments if a is not types.NoneType), key)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is float and isinstance(value, str):  # YAML reads 5e-4 as text
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise HowmError(f"{key}={value!r} is of the wrong type; it should be {hint.__name__}")
+    return value
+
+
+def to_plain(config: Any) -> dict[str, Any]:
+    return dataclasses.asdict(config)
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with the keys of ``over`` put in, group by group."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
+    """``["train.lr=1e-3"]`` to ``{"train": {"lr": "1e-3"}}``, values read as YAML."""
+    values: dict[str, Any] = {}
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        if not equals or not path:
+            raise HowmError(f"setting {setting!r} is not of the form key=value, for example train.lr=0.001")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise HowmError(f"setting {setting!r} has a value that is not YAML") from error
+        for key in reversed(path.split(".")):
+            value = {key: value}
+        values = merge(values, value)
+    return values
+
+
+def read_yaml(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = yaml.safe_load(file)
+    except OSError as error:
+        raise HowmError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise HowmError(f"{path} is not YAML: {str(error).splitlines()[0]}") from error
+    if not isinstance(values, dict):
+        raise HowmError(f"{path} holds no keys; a configuration has groups such as model and train")
+    return values
+
+
+def to_yaml(values: Mapping[str, Any]) -> str:
+    return str(yaml.safe_dump(dict(values), sort_keys=False))

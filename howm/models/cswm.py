@@ -1,0 +1,110 @@
+"""The C-SWM family: Σ_N-CSWM, Σ_K-CSWM, Σ_K-CSWM(CA) and the unstructured C-WM(N)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from howm.batches import Batch
+from howm.errors import HowmError
+from howm.losses import contrastive
+from howm.models.bind import bind, copied, factored, scene_binding
+from howm.models.extract import FlatEncoder, MaskCNN, SharedEncoder
+from howm.models.transition import GNNTransition, MLPTransition
+from howm.models.worldmodel import State, WorldModel, WorldSpec
+
+
+@dataclass(frozen=True)
+class CSWMConfig:
+    """Sizes of the paper's tables."""
+
+    hidden: int = 512
+    embedding: int = 2
+    features: int = 32
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "embedding", "features"):
+            if getattr(self, name) < 1:
+                raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
+
+
+class CSWM(WorldModel):
+    """Masks, encoder and transition trained together by the contrastive loss; subclasses say how actions are bound."""
+
+    def __init__(self, spec: WorldSpec, config: CSWMConfig, slots: int, action_size: int) -> None:
+        super().__init__()
+        self.n, self.slots, self.margin = spec.n, slots, config.margin
+        self.extractor = MaskCNN(spec, slots, config.features)
+        self.encoder: nn.Module = SharedEncoder(spec, config.hidden, config.embedding)
+        self.transition: nn.Module = GNNTransition(config.embedding, action_size, config.hidden)
+
+    def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
+        return State(self.encoder(self.extractor(obs)))
+
+    def bound(self, state: State, action: Int[Tensor, "B"]) -> Float[Tensor, "B S A"]:
+        """What each slot is told of the action."""
+        raise NotImplementedError
+
+    def step(self, state: State, action: Int[Tensor, "B"]) -> State:
+        change = self.transition(state.slots, self.bound(state, action).to(state.slots.dtype))
+        return State(state.slots + change, state.binding)
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        size = len(batch)
+        ids = negative_ids = None
+        if batch.privileged is not None:
+            ids, negative_ids = batch.privileged.object_ids, batch.privileged.negative_object_ids
+        everything = torch.cat([batch.obs, batch.next_obs, batch.negative_obs])
+        all_ids = torch.cat([ids, ids, negative_ids]) if ids is not None and negative_ids is not None else None
+        encoded = self.encode(everything, all_ids)
+        current, following, negative = encoded.slots.view(3, size, self.slots, -1)
+        binding = None if encoded.binding is None else encoded.binding[:size]
+        predicted = self.step(State(current, binding), batch.action).slots
+        return contrastive(predicted, following, current, negative, self.margin)
+
+
+class CSWMN(CSWM):
+    """Σ_N-CSWM: N masks in the order of the N action factors; exact compositional generalization."""
+
+    def __init__(self, spec: WorldSpec, config: CSWMConfig) -> None:
+        super().__init__(spec, config, slots=spec.n, action_size=4)
+
+    def bound(self, state: State, action: Int[Tensor, "B"]) -> Float[Tensor, "B S A"]:
+        return factored(action, self.n)
+
+
+class CSWMK(CSWM):
+    """Σ_K-CSWM: K masks; the scene's j-th smallest id names the actions of slot j. The one reader of object ids."""
+
+    def __init__(self, spec: WorldSpec, config: CSWMConfig) -> None:
+        super().__init__(spec, config, slots=spec.k, action_size=4)
+
+    def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
+        if object_ids is None:
+            raise HowmError("cswm-k needs the object ids of the scene; this data or call gives none")
+        return State(super().encode(obs).slots, scene_binding(object_ids, self.n))
+
+    def bound(self, state: State, action: Int[Tensor, "B"]) -> Float[Tensor, "B S A"]:
+        assert state.binding is not None
+        return bind(state.binding, action)
+
+
+class CSWMKCopy(CSWM):
+    """Σ_K-CSWM(CA): K masks, all 4N action factors copied to every slot."""
+
+    def __init__(self, spec: WorldSpec, config: CSWMConfig) -> None:
+        super().__init__(spec, config, slots=spec.k, action_size=4 * spec.n)
+
+    def bound(self, state: State, action: Int[Tensor, "B"]) -> Float[Tensor, "B S A"]:
+        return copied(action, self.n, self.slots)
+
+
+class CWMN(CSWMN):
+    """C-WM(N): the masks stay, flat MLPs replace the shared encoder and the GNN; no equivariance."""
+
+    def __init__(self, spec: WorldSpec, config: CSWMConfig) -> None:
+        super().__init__(spec, config)
+        self.encoder = FlatEncoder(spec, spec.n, config.hidden, config.embedding)
+        self.transition = MLPTransition(spec.n, config.embedding, 4 * spec.n, config.hidden)

@@ -1,0 +1,70 @@
+"""The contract: a world model is five verbs, and training and evaluation know nothing else of it.
+
+Axes, here and in all models: B batch, N library objects, K objects of a scene, S slots, D slot size, F embedding.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from howm.batches import Batch
+from howm.errors import HowmError
+
+
+@dataclass(frozen=True)
+class WorldSpec:
+    """All that a model is told of the world it is built for: numbers of objects, and the size of its pictures."""
+
+    n: int
+    k: int
+    height: int = 50
+    width: int = 50
+    cell_pixels: int = 10
+
+    def __post_init__(self) -> None:
+        if self.height % self.cell_pixels or self.width % self.cell_pixels:
+            raise HowmError(
+                f"pictures of {self.height}x{self.width} pixels are no whole number of cells of {self.cell_pixels}; "
+                "give cell_pixels that divides both"
+            )
+
+    @property
+    def cells(self) -> int:
+        return (self.height // self.cell_pixels) * (self.width // self.cell_pixels)
+
+
+@dataclass(frozen=True)
+class State:
+    """A latent state. ``binding`` says to which slot the actions of each library object go, where a method binds."""
+
+    slots: Float[Tensor, "B S D"]
+    binding: Float[Tensor, "B N S"] | None = None
+
+
+class WorldModel(nn.Module, ABC):
+    """Base of all methods; your own model needs these verbs and nothing else."""
+
+    @abstractmethod
+    def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
+        """Pictures (B, height, width, 3), uint8 or float in 0-1, to a latent state.
+
+        ``object_ids`` is privileged: the one baseline Σ_K-CSWM reads it, no other method may.
+        """
+
+    @abstractmethod
+    def step(self, state: State, action: Int[Tensor, "B"]) -> State:
+        """One latent step; ``action`` is a library action 0 ... 4N-1."""
+
+    def embed(self, state: State) -> Float[Tensor, "B F"]:
+        """The space in which two states may be compared."""
+        return state.slots.flatten(1)
+
+    def distance(self, predictions: Float[Tensor, "P F"], targets: Float[Tensor, "T F"]) -> Float[Tensor, "P T"] | None:
+        """All pairwise distances between embeddings; None stands for the L2 distance, which is ranked exactly."""
+        return None
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The training loss and what to log beside it."""

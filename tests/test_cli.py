@@ -1,0 +1,142 @@
+"""Every command as a user runs it: a subprocess, its output, its exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SMALL = ["--train-episodes", "120", "--train-steps", "12", "--eval-episodes", "200", "--eval-steps", "6"]
+
+
+def howm(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "howm.cli", *map(str, arguments)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::DeprecationWarning:howm"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300)
+
+
+def refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert result.returncode == 2, result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "shapes.h5"
+    result = howm("data", "make", "--env", "shapes", "-n", 6, "-k", 3, *SMALL, "-o", path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == str(path)
+    return path
+
+
+def test_version_and_help():
+    assert howm("--version").stdout.startswith("howm ")
+    listed = howm("--help").stdout
+    for command in ("library", "data", "train", "eval", "methods"):
+        assert command in listed
+
+
+@pytest.mark.parametrize("world", ["shapes", "rush_hour"])
+def test_library_show_writes_a_picture(world, tmp_path):
+    from PIL import Image
+
+    path = tmp_path / "new" / "sheet.png"
+    result = howm("library", "show", "--env", world, "-n", 12, "-o", path)
+    assert result.stdout.strip() == str(path)
+    with Image.open(path) as picture:
+        assert picture.size == (300, 60)
+
+
+def test_library_show_prints_json_that_reads_back():
+    from howm import ObjectLibrary
+
+    text = howm("library", "show", "--env", "rush_hour", "-n", 7, "--library-seed", 3, "--json").stdout
+    assert ObjectLibrary.from_json(text) == ObjectLibrary.make("rush_hour", 7, 3)
+
+
+def test_library_show_lists_objects():
+    assert len(howm("library", "show", "--env", "shapes", "-n", 4).stdout.splitlines()) == 4
+
+
+def test_check_prints_a_certificate_that_holds(data):
+    result = howm("data", "check", data)
+    assert result.returncode == 0
+    assert "certificate  holds" in result.stdout
+    assert json.loads(howm("data", "check", data, "--json").stdout)["violations"] == []
+
+
+def test_check_names_the_violated_rule_and_exits_1(data, tmp_path):
+    import shutil
+
+    import h5py
+
+    broken = tmp_path / "broken.h5"
+    shutil.copy(data, broken)
+    with h5py.File(broken, "r+") as file:
+        file["split/eval"][0] = file["split/train"][0]
+    result = howm("data", "check", broken)
+    assert result.returncode == 1
+    assert "VIOLATED     disjointness" in result.stdout
+    assert "VIOLATED     certificate" in result.stdout
+
+
+def test_no_unseen_scene_is_labelled(tmp_path):
+    path = tmp_path / "one.h5"
+    result = howm("data", "make", "--env", "shapes", "-n", 3, "-k", 3, *SMALL, "-o", path)
+    assert "no unseen scene exists" in result.stderr
+    assert "no unseen scene exists" in howm("data", "check", path).stdout
+
+
+def test_show_draws_an_episode(data, tmp_path):
+    from PIL import Image
+
+    path = tmp_path / "episode.png"
+    result = howm("data", "show", data, "--part", "eval", "--episode", 5, "-o", path)
+    assert result.returncode == 0
+    with Image.open(path) as picture:
+        assert picture.size == (7 * 104, 104)
+
+
+def test_export_and_import_again(data, tmp_path):
+    for part in ("train", "eval", "eval_seen"):
+        result = howm("data", "export", data, "--format", "cswm", "--part", part, "-o", tmp_path / f"{part}.h5")
+        assert result.returncode == 0, result.stderr
+    files = [f"--{part.replace('_', '-')}={tmp_path / part}.h5" for part in ("train", "eval", "eval_seen")]
+    again = tmp_path / "again.h5"
+    result = howm("data", "import", *files, "-n", 6, "-k", 3, "-o", again)
+    assert result.returncode == 0, result.stderr
+    assert howm("data", "check", again).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["data", "make", "--env", "shapes", "-n", "3", "-k", "5", "-o", "x.h5"], ["k=5", "n=3"]),
+        (["data", "make", "--env", "cubes", "-n", "9", "-o", "x.h5"], ["cubes", "shapes", "rush_hour"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--grid", "2x2"], ["k=5", "2x2"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--grid", "big"], ["big", "5x5"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--seed", "-1"], ["-1"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--moving", "2"], ["2.0"]),
+        (["data", "make", "--env", "shapes", "-n", "6", "-o", "x.h5", "--consecutive"], ["consecutive"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--train-scenes", "1"], ["cover"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--cell-pixels", "2"], ["cell_pixels=2"]),
+        (["data", "make", "--env", "shapes"], ["-n"]),
+        (["data", "check", "missing.h5"], ["missing.h5", "howm data make"]),
+        (["data", "check", "."], ["."]),
+        (["library", "show", "--env", "shapes", "-n", "0"], ["n=0"]),
+        (["library", "show", "--env", "shapes", "-n", "3", "-o", "sheet.gif"], ["sheet.gif", ".png"]),
+        (["frobnicate"], ["frobnicate"]),
+        ([], ["COMMAND"]),
+        (["train", "--method", "magic", "--data", "x.h5", "--out", "r"], ["magic", "cswm-n"]),
+        (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r"], ["x.h5"]),
+        (["eval", "nowhere"], ["nowhere", "howm train"]),
+    ],
+)
+def test_bad_usage_is_one_line_and_leaves_nothing(arguments, words, tmp_path):
+    refused(howm(*arguments, cwd=tmp_path), *words)
+    assert list(tmp_path.iterdir()) == []
