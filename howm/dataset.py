@@ -157,10 +157,14 @@ class Dataset:
                 "k": self.k,
                 "unseen": "unknown: the imported data names no objects",
                 "hash": None,
-                "violations": [],
+                "violations": list(_pool_violations(self)),
             }
         certificate = self.split.certificate()
-        certificate["violations"] += [*_scene_violations(self), *_dynamics_violations(self)]
+        certificate["violations"] += [
+            *_scene_violations(self),
+            *_pool_violations(self),
+            *_dynamics_violations(self),
+        ]
         return certificate
 
 
@@ -232,6 +236,10 @@ def _scene_violations(dataset: Dataset) -> Iterator[str]:
             yield f"scenes: {len(scenes) - len(used)} training scenes have no episode"
         if name != "eval_seen" and np.ptp(np.bincount(episodes.scene_index)) > 1:
             yield f"scenes: the part {name} has more episodes in some scenes than in others"
+
+
+def _pool_violations(dataset: Dataset) -> Iterator[str]:
+    """More references, or more of them in one scene, are harder to rank among: unequal pools would bias the gap."""
     pools = (dataset.eval, dataset.eval_seen)
     sizes = [sorted(np.bincount(pool.scene_index)) for pool in pools]
     if sizes[0] != sizes[1] or pools[0].steps != pools[1].steps:
@@ -245,6 +253,10 @@ def _dynamics_violations(dataset: Dataset) -> Iterator[str]:
             continue
         renderer, scene_ids, cells = episodes.state()
         grid, headings = renderer.grid, renderer.library.headings
+        arrangement = np.sort(cells.reshape(-1, dataset.k), axis=1)
+        if cells.max(initial=0) >= grid.cell_count or (arrangement[:, 1:] == arrangement[:, :-1]).any():
+            yield f"cells: objects of the part {name} share a cell or stand outside the grid"
+            continue  # the world says nothing of such states
         steps = episodes.steps
         before, after = cells[:, :-1].reshape(-1, dataset.k), cells[:, 1:].reshape(-1, dataset.k)
         objects, relative = np.divmod(episodes.actions.ravel().astype(np.int64), 4)
@@ -255,6 +267,3 @@ def _dynamics_violations(dataset: Dataset) -> Iterator[str]:
             yield f"dynamics: {wrong} transitions of the part {name} are not what the world does"
         if (slots < 0).any():
             yield f"actions: {int((slots < 0).sum())} actions of the part {name} are of absent objects"
-        arrangement = np.sort(cells.reshape(-1, dataset.k), axis=1)
-        if cells.max(initial=0) >= grid.cell_count or (arrangement[:, 1:] == arrangement[:, :-1]).any():
-            yield f"cells: objects of the part {name} share a cell or stand outside the grid"

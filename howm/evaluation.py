@@ -18,7 +18,7 @@ from howm.batches import Rollouts
 from howm.errors import HowmError
 from howm.grid import find_slots
 from howm.models.worldmodel import State, WorldModel
-from howm.ranking import Metrics, euclidean, ranks_in_both_pools, summarise
+from howm.ranking import Distance, Metrics, euclidean, ranks_in_both_pools, summarise
 
 COUNTERFACTUALS = 20
 CONTROLS = ("do_nothing", "random", "constant", "oracle")
@@ -162,7 +162,7 @@ def _label_rows(rows: Int[np.ndarray, "R C"]) -> Int[np.ndarray, "R"]:
 class _View:
     """Embeddings of a pool: ``targets`` for all queries, ``extras`` of some."""
 
-    distance = staticmethod(euclidean)
+    distance: Distance = staticmethod(euclidean)
 
     def targets(self) -> Float[Tensor, "E F"]:
         raise NotImplementedError
@@ -174,6 +174,7 @@ class _View:
 class _ModelView(_View):
     def __init__(self, model: WorldModel, rollouts: Rollouts, pool: _Pool, chunk: int) -> None:
         self.model, self.rollouts, self.pool, self.chunk = model, rollouts, pool, chunk
+        self.distance = model.distance
 
     def targets(self) -> Float[Tensor, "E F"]:
         return _embed_frames(self.model, self.rollouts, self.pool.k, self.chunk)

@@ -22,6 +22,7 @@ from howm.scenes import SceneSet, SceneSplit
 
 FORMAT = "howm-dataset"
 VERSION = 1
+SEAL_BYTES = 512  # the smallest space that HDF5 leaves free at the beginning of a file
 
 
 @contextmanager
@@ -74,11 +75,11 @@ class _PatientFile(io.FileIO):
 
 
 @contextmanager
-def hdf5_written_whole(path: Path, libver: str | None = None) -> Iterator[h5py.File]:
-    """A new HDF5 file that appears at ``path`` when the block ends well; a full disk is an error like any other."""
-    with written_whole(path) as temporary, _PatientFile(temporary, "w+") as target:
+def new_hdf5(path: Path, **options: Any) -> Iterator[h5py.File]:
+    """Create an HDF5 file; a full disk is an OSError."""
+    with _PatientFile(path, "w+") as target:
         try:
-            with h5py.File(target, "w", libver=libver) as file:
+            with h5py.File(target, "w", **options) as file:
                 yield file
         except Exception:
             if target.failure:  # HDF5 stumbled over what could not be written
@@ -88,28 +89,57 @@ def hdf5_written_whole(path: Path, libver: str | None = None) -> Iterator[h5py.F
             raise target.failure
 
 
+def _seal(path: Path) -> None:
+    """Name format, version and the hash of all that follows, in the space that HDF5 leaves at the beginning."""
+    with open(path, "r+b") as file:
+        file.seek(SEAL_BYTES)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        file.write(f"{FORMAT} {VERSION} {digest}\n".encode())
+
+
+def _check_seal(path: str | os.PathLike[str]) -> None:
+    """HDF5 does not survive every damage (some make it loop forever), so it is found before HDF5 sees the file."""
+    with open(path, "rb") as file:
+        words = file.read(SEAL_BYTES).split(b"\n")[0].split(b" ")
+        digest = hashlib.file_digest(file, "sha256").hexdigest().encode()
+    if words[0] != FORMAT.encode() or len(words) != 3:
+        raise HowmError(f"{path} is not a howm dataset; make one with `howm data make` or `howm data import`")
+    if words[1] != str(VERSION).encode():
+        raise HowmError(
+            f"{path} has format version {words[1].decode(errors='replace')}, this howm reads version {VERSION}; "
+            "make it again with `howm data make`"
+        )
+    if words[2] != digest:
+        raise HowmError(f"{path} is damaged: its content is not what was written; make it again")
+
+
 def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     """Write a dataset; the same dataset gives the same bytes."""
-    with hdf5_written_whole(Path(path), libver="v110") as file:
-        file.attrs["format"] = FORMAT
-        file.attrs["version"] = VERSION
-        about: dict[str, Any] = {name: getattr(dataset, name) for name in ("world", "n", "k", "seed", "moving")}
-        if dataset.renderer is not None:
-            grid = dataset.renderer.grid
-            about |= {"grid": [grid.height, grid.width], "cell_pixels": dataset.renderer.cell_pixels}
-        _write_text(file, "about", json.dumps(about))
-        if dataset.library is not None:
-            _write_text(file, "library", dataset.library.to_json())
-        if dataset.split is not None:
-            split = file.create_group("split")
-            split.attrs["consecutive"] = dataset.split.consecutive
-            for name, scenes in (("train", dataset.split.train), ("eval", dataset.split.eval)):
-                _write_array(split, name, scenes.to_array())
-        _write_text(file, "certificate", json.dumps(dataset.certificate()))
-        for name, episodes in dataset.parts():
-            group = file.create_group(name)
-            for field, array in _arrays(episodes).items():
-                _write_array(group, field, array)
+    with written_whole(Path(path)) as temporary:
+        with new_hdf5(temporary, libver="v110", userblock_size=SEAL_BYTES) as file:
+            _write(file, dataset)
+        _seal(temporary)
+
+
+def _write(file: h5py.File, dataset: Dataset) -> None:
+    about: dict[str, Any] = {name: getattr(dataset, name) for name in ("world", "n", "k", "seed", "moving")}
+    if dataset.renderer is not None:
+        grid = dataset.renderer.grid
+        about |= {"grid": [grid.height, grid.width], "cell_pixels": dataset.renderer.cell_pixels}
+    _write_text(file, "about", json.dumps(about))
+    if dataset.library is not None:
+        _write_text(file, "library", dataset.library.to_json())
+    if dataset.split is not None:
+        split = file.create_group("split")
+        split.attrs["consecutive"] = dataset.split.consecutive
+        for name, scenes in (("train", dataset.split.train), ("eval", dataset.split.eval)):
+            _write_array(split, name, scenes.to_array())
+    _write_text(file, "certificate", json.dumps(dataset.certificate()))
+    for name, episodes in dataset.parts():
+        group = file.create_group(name)
+        for field, array in _arrays(episodes).items():
+            _write_array(group, field, array)
 
 
 def _arrays(episodes: Episodes) -> dict[str, np.ndarray]:
@@ -129,26 +159,24 @@ def _write_array(group: h5py.Group, name: str, array: np.ndarray) -> None:
 
 
 def load_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Read a dataset; a file that is truncated, of another version or not ours is one clear error."""
+    """Read a dataset; a file that is damaged, of another version or not ours is one clear error."""
+    with _sealed_file(path) as file:
+        return _read(file)
+
+
+@contextmanager
+def _sealed_file(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
     try:
+        _check_seal(path)
         with h5py.File(path, "r") as file:
-            if file.attrs.get("format") != FORMAT:
-                raise HowmError(f"{path} is not a howm dataset; make one with `howm data make` or `howm data import`")
-            if file.attrs.get("version") != VERSION:
-                raise HowmError(
-                    f"{path} has format version {file.attrs.get('version')}, this howm reads version {VERSION}; "
-                    "make it again with `howm data make`"
-                )
-            return _read(file)
+            yield file
     except FileNotFoundError:
         raise HowmError(f"{path} does not exist; make it with `howm data make`") from None
     except HowmError:
         raise
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError, IndexError) as error:
-        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise HowmError(
-            f"{path} cannot be read: it is damaged or no HDF5 file ({first_line}); make it again"
-        ) from error
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, IndexError, AttributeError) as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise HowmError(f"{path} cannot be read ({first_line}); make it again") from error
 
 
 def _read(file: h5py.File) -> Dataset:
@@ -189,7 +217,7 @@ def _read_text(file: h5py.File, name: str) -> str:
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The certificate as it was written, unchecked."""
-    with h5py.File(path, "r") as file:
+    with _sealed_file(path) as file:
         return dict(json.loads(_read_text(file, "certificate")))
 
 

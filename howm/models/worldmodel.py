@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from howm.batches import Batch
 from howm.errors import HowmError
+from howm.ranking import euclidean
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,11 @@ class WorldModel(nn.Module, ABC):
         """The space in which two states may be compared."""
         return state.slots.flatten(1)
 
-    def distance(self, predictions: Float[Tensor, "P F"], targets: Float[Tensor, "T F"]) -> Float[Tensor, "P T"] | None:
-        """All pairwise distances between embeddings; None stands for the L2 distance, which is ranked exactly."""
-        return None
+    def distance(
+        self, predictions: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"]
+    ) -> Float[Tensor, "*b P T"]:
+        """All distances between embeddings; each may depend on its own pair alone, or ranks would be biased."""
+        return euclidean(predictions, references)
 
     @abstractmethod
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:

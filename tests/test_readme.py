@@ -1,0 +1,55 @@
+"""The README's commands are run, and what it says of the code is true."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=280)
+
+
+def shell_lines(block: str) -> list[str]:
+    """Commands of a block, with continued lines joined."""
+    return [line for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def test_shell_commands_run_in_order(tmp_path):
+    ran = 0
+    for block in blocks("sh"):
+        for line in shell_lines(block):
+            words = shlex.split(line, comments=True)
+            if words[0] == "make":  # what it would do; .ci/run does it
+                result = run(["make", "-n", *words[1:]], ROOT)
+            else:
+                assert words[0] == "howm", f"the README shows a command that is not tested: {line}"
+                result = run([sys.executable, "-m", "howm.cli", *words[1:]], tmp_path)
+            assert result.returncode == 0, f"{line}\n{result.stderr}"
+            ran += 1
+    assert ran > 0
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=lambda block: block.strip().splitlines()[0])
+def test_python_examples_run(block, tmp_path):
+    result = run([sys.executable, "-W", "error", "-c", block], tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_pictures_and_links_exist():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        if "://" not in target:
+            assert (ROOT / target).exists(), target
