@@ -282,6 +282,8 @@ def _add_models(commands: Any) -> None:
     evaluation.add_argument("--data", type=Path, help="a dataset file (default: the one of the run)")
     evaluation.add_argument("--fresh-seed", type=int, help="evaluate on new episodes instead; writes nothing")
     evaluation.add_argument("--json", action="store_true", help="print results.json as the last line")
+    evaluation.add_argument("--results", type=Path, metavar="DIR",
+                            help="also write DIR/<env>-n<N>-k<K>/<method>-seed<S>.json")  # fmt: skip
 
 
 def _methods(options: argparse.Namespace) -> int:
@@ -315,14 +317,16 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _eval(options: argparse.Namespace) -> int:
-    from howm.results import evaluate_run, save_results
+    from howm.results import evaluate_run, results_path, save_results
     from howm.train import keep_freed_memory
 
     keep_freed_memory()
     results = evaluate_run(options.run, options.steps, data=options.data, fresh_seed=options.fresh_seed)
     _print_results(results)
     if options.fresh_seed is None:
-        print(f"written to {save_results(results, Path(options.run))}", file=sys.stderr)
+        print(f"written to {save_results(results, Path(options.run) / 'results.json')}", file=sys.stderr)
+        if options.results is not None:
+            print(save_results(results, results_path(results, options.results)))
     if options.json:
         print(json.dumps(results))
     return 0

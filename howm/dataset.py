@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from howm.errors import HowmError
-from howm.grid import Grid, find_slots, random_walk
+from howm.grid import Grid, random_walk
 from howm.library import ObjectLibrary
 from howm.render import Renderer
 from howm.scenes import Scene, SceneSet, SceneSplit, seeded_split
@@ -252,18 +252,16 @@ def _dynamics_violations(dataset: Dataset) -> Iterator[str]:
         if episodes.cells is None:
             continue
         renderer, scene_ids, cells = episodes.state()
-        grid, headings = renderer.grid, renderer.library.headings
+        grid = renderer.grid
         arrangement = np.sort(cells.reshape(-1, dataset.k), axis=1)
         if cells.max(initial=0) >= grid.cell_count or (arrangement[:, 1:] == arrangement[:, :-1]).any():
             yield f"cells: objects of the part {name} share a cell or stand outside the grid"
             continue  # the world says nothing of such states
-        steps = episodes.steps
         before, after = cells[:, :-1].reshape(-1, dataset.k), cells[:, 1:].reshape(-1, dataset.k)
-        objects, relative = np.divmod(episodes.actions.ravel().astype(np.int64), 4)
-        slots = find_slots(np.repeat(scene_ids, steps, axis=0), objects)
-        expected, _ = grid.move(before.astype(np.int64), slots, (headings[objects] + relative) % 4)
+        every_scene = np.repeat(scene_ids, episodes.steps, axis=0)
+        expected, _, absent = grid.act(renderer.library.headings, every_scene, before, episodes.actions.ravel())
         wrong = int((expected != after).any(axis=1).sum())
         if wrong:
             yield f"dynamics: {wrong} transitions of the part {name} are not what the world does"
-        if (slots < 0).any():
-            yield f"actions: {int((slots < 0).sum())} actions of the part {name} are of absent objects"
+        if absent.any():
+            yield f"actions: {int(absent.sum())} actions of the part {name} are of absent objects"

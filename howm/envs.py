@@ -17,7 +17,7 @@ from gymnasium.vector.utils import batch_space
 from jaxtyping import Bool, Float, Int, UInt8
 
 from howm.errors import HowmError
-from howm.grid import Grid, find_slots
+from howm.grid import Grid
 from howm.library import ObjectLibrary
 from howm.registration import EPISODE_STEPS
 from howm.render import Renderer
@@ -104,11 +104,7 @@ class _Episodes:
             raise HowmError(f"actions must be whole numbers of 0-{highest}, one per environment; got {given!r}")
 
         before = self.info() if self.reward_fn else {}
-        objects, relative = np.divmod(actions.astype(np.int64), 4)
-        slots = find_slots(self.ids, objects)
-        direction = (self.library.headings[objects] + relative) % 4
-        self.cells, self.moved = self.grid.move(self.cells, slots, direction)
-        self.absent = slots < 0
+        self.cells, self.moved, self.absent = self.grid.act(self.library.headings, self.ids, self.cells, actions)
 
         rewards = np.zeros(len(actions))
         if self.reward_fn:

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from howm.batches import Rollouts
 from howm.errors import HowmError
-from howm.grid import find_slots
 from howm.models.worldmodel import State, WorldModel
 from howm.ranking import Distance, Metrics, euclidean, ranks_in_both_pools, summarise
 
@@ -232,9 +231,7 @@ def _simulate(rollouts: Rollouts, k: int) -> Int[np.ndarray, "E K"]:
     renderer, scene_ids, cells = rollouts.episodes.state()
     state = cells[:, 0].astype(np.int64)
     for action in rollouts.actions(k).numpy().T:
-        objects, relative = np.divmod(action, 4)
-        absolute = (renderer.library.headings[objects] + relative) % 4
-        state, _ = renderer.grid.move(state, find_slots(scene_ids, objects), absolute)
+        state, _, _ = renderer.grid.act(renderer.library.headings, scene_ids, state, action)
     return state
 
 

@@ -67,6 +67,19 @@ class Grid:
         after[episode[moved], slot[moved]] = target[moved]
         return after, moved
 
+    def act(
+        self,
+        headings: Int[np.ndarray, "N"],
+        scene_ids: Int[np.ndarray, "episodes k"],
+        cells: Int[np.ndarray, "episodes k"],
+        actions: Int[np.ndarray, "episodes"],
+    ) -> tuple[Int[np.ndarray, "episodes k"], Bool[np.ndarray, "episodes"], Bool[np.ndarray, "episodes"]]:
+        """Take a library action in each episode; also says who moved and whose object is absent (which is a no-op)."""
+        objects, relative = np.divmod(np.asarray(actions, dtype=np.int64), 4)
+        slots = find_slots(scene_ids, objects)
+        after, moved = self.move(np.asarray(cells, dtype=np.int64), slots, (headings[objects] + relative) % 4)
+        return after, moved, slots < 0
+
 
 def find_slots(
     scene_ids: Int[np.ndarray, "episodes k"], objects: Int[np.ndarray, "episodes"]

@@ -39,8 +39,13 @@ def evaluate_run(
     )
 
 
-def save_results(results: dict[str, Any], run: Path) -> Path:
-    path = run / "results.json"
+def results_path(results: dict[str, Any], folder: Path) -> Path:
+    """Where the results of a run stand among those of others."""
+    world = f"{results['env']}-n{results['n']}-k{results['k']}"
+    return folder / world / f"{results['method']}-seed{results['seed']}.json"
+
+
+def save_results(results: dict[str, Any], path: Path) -> Path:
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return path

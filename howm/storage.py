@@ -22,7 +22,6 @@ from howm.scenes import SceneSet, SceneSplit
 
 FORMAT = "howm-dataset"
 VERSION = 1
-SEAL_BYTES = 512  # the smallest space that HDF5 leaves free at the beginning of a file
 
 
 @contextmanager
@@ -89,40 +88,16 @@ def new_hdf5(path: Path, **options: Any) -> Iterator[h5py.File]:
             raise target.failure
 
 
-def _seal(path: Path) -> None:
-    """Name format, version and the hash of all that follows, in the space that HDF5 leaves at the beginning."""
-    with open(path, "r+b") as file:
-        file.seek(SEAL_BYTES)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        file.seek(0)
-        file.write(f"{FORMAT} {VERSION} {digest}\n".encode())
-
-
-def _check_seal(path: str | os.PathLike[str]) -> None:
-    """HDF5 does not survive every damage (some make it loop forever), so it is found before HDF5 sees the file."""
-    with open(path, "rb") as file:
-        words = file.read(SEAL_BYTES).split(b"\n")[0].split(b" ")
-        digest = hashlib.file_digest(file, "sha256").hexdigest().encode()
-    if words[0] != FORMAT.encode() or len(words) != 3:
-        raise HowmError(f"{path} is not a howm dataset; make one with `howm data make` or `howm data import`")
-    if words[1] != str(VERSION).encode():
-        raise HowmError(
-            f"{path} has format version {words[1].decode(errors='replace')}, this howm reads version {VERSION}; "
-            "make it again with `howm data make`"
-        )
-    if words[2] != digest:
-        raise HowmError(f"{path} is damaged: its content is not what was written; make it again")
-
-
 def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     """Write a dataset; the same dataset gives the same bytes."""
-    with written_whole(Path(path)) as temporary:
-        with new_hdf5(temporary, libver="v110", userblock_size=SEAL_BYTES) as file:
-            _write(file, dataset)
-        _seal(temporary)
+    with written_whole(Path(path)) as temporary, new_hdf5(temporary, libver="v110") as file:
+        _write(file, dataset)
 
 
 def _write(file: h5py.File, dataset: Dataset) -> None:
+    """Every byte that says something is under a checksum: of HDF5's headers (in this version), of gzip or of ours."""
+    file.attrs["format"] = np.bytes_(FORMAT)  # a str would be of variable length, whose damage makes HDF5 loop forever
+    file.attrs["version"] = VERSION
     about: dict[str, Any] = {name: getattr(dataset, name) for name in ("world", "n", "k", "seed", "moving")}
     if dataset.renderer is not None:
         grid = dataset.renderer.grid
@@ -149,7 +124,7 @@ def _arrays(episodes: Episodes) -> dict[str, np.ndarray]:
 
 
 def _write_text(file: h5py.File, name: str, text: str) -> None:
-    file.create_dataset(name, data=np.frombuffer(text.encode(), dtype=np.uint8))
+    file.create_dataset(name, data=np.frombuffer(text.encode(), dtype=np.uint8), fletcher32=True)
 
 
 def _write_array(group: h5py.Group, name: str, array: np.ndarray) -> None:
@@ -160,23 +135,34 @@ def _write_array(group: h5py.Group, name: str, array: np.ndarray) -> None:
 
 def load_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Read a dataset; a file that is damaged, of another version or not ours is one clear error."""
-    with _sealed_file(path) as file:
-        return _read(file)
+    with _opened(path) as file:
+        try:
+            return _read(file)
+        except HowmError as error:
+            raise HowmError(f"{path} contradicts itself: {error}; make it again") from error
 
 
 @contextmanager
-def _sealed_file(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
+def _opened(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
     try:
-        _check_seal(path)
         with h5py.File(path, "r") as file:
+            if file.attrs.get("format") != np.bytes_(FORMAT):
+                raise HowmError(f"{path} is not a howm dataset; make one with `howm data make` or `howm data import`")
+            if file.attrs.get("version") != VERSION:
+                raise HowmError(
+                    f"{path} has format version {file.attrs.get('version')}, this howm reads version {VERSION}; "
+                    "make it again with `howm data make`"
+                )
             yield file
     except FileNotFoundError:
         raise HowmError(f"{path} does not exist; make it with `howm data make`") from None
     except HowmError:
         raise
     except (OSError, KeyError, TypeError, ValueError, RuntimeError, IndexError, AttributeError) as error:
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HowmError(f"{path} cannot be read ({first_line}); make it again") from error
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise HowmError(
+            f"{path} cannot be read: it is damaged or no HDF5 file ({first_line}); make it again"
+        ) from error
 
 
 def _read(file: h5py.File) -> Dataset:
@@ -186,6 +172,8 @@ def _read(file: h5py.File) -> Dataset:
     if "library" in file:
         library = ObjectLibrary.from_json(_read_text(file, "library"))
         renderer = Renderer(library, Grid(*about["grid"]), about["cell_pixels"])
+        if library.n != n:
+            raise HowmError(f"a library of {library.n} objects is not one of n={n}")
     if "split" in file:
         sets = {name: SceneSet.from_array(n, file["split"][name][()].astype(np.int64)) for name in ("train", "eval")}
         split = SceneSplit(sets["train"], sets["eval"], bool(file["split"].attrs["consecutive"]))
@@ -206,8 +194,11 @@ def _read_episodes(group: h5py.Group, n: int, k: int, renderer: Renderer | None)
     frames = cells if cells is not None else pictures
     if frames is None or frames.shape[:2] != (len(actions), actions.shape[1] + 1):
         raise HowmError(f"the part {group.name} has no frame before and after every action")
-    if cells is not None and (cells.shape[2:] != (k,) or cells.max(initial=0) >= renderer.grid.cell_count):  # type: ignore[union-attr]
-        raise HowmError(f"cells of the part {group.name} are not {k} cells of the grid for each frame")
+    if cells is not None:
+        if renderer is None or scene_ids is None:
+            raise HowmError(f"cells of the part {group.name} belong to no library or to no objects")
+        if cells.shape[2:] != (k,) or cells.max(initial=0) >= renderer.grid.cell_count:
+            raise HowmError(f"cells of the part {group.name} are not {k} cells of the grid for each frame")
     return Episodes(actions, scene_ids, cells, renderer if cells is not None else None, pictures)
 
 
@@ -217,7 +208,7 @@ def _read_text(file: h5py.File, name: str) -> str:
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The certificate as it was written, unchecked."""
-    with _sealed_file(path) as file:
+    with _opened(path) as file:
         return dict(json.loads(_read_text(file, "certificate")))
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "howm"
 
 # From the bottom of the house to its roof; a module may import those before it and none after it.
-ORDER = """
-    version errors shapes library scenes grid render registration envs
-    dataset storage interop batches config ranking losses
-    models.mlp models.worldmodel models.extract models.bind models.transition models.cswm models.methods
-    equivariance checkpoint train evaluation results
-    cli
-""".split()
+ORDER = [
+    *("version", "errors", "shapes", "library", "scenes", "grid", "render", "registration", "envs"),
+    *("dataset", "storage", "interop", "batches", "config", "ranking", "losses"),
+    *("models.mlp", "models.worldmodel", "models.extract", "models.bind", "models.transition", "models.cswm"),
+    *("models.methods", "equivariance", "tabular", "checkpoint", "train", "evaluation", "results", "cli"),
+]
 
 
 def imported_modules(path: Path) -> set[str]:

@@ -22,19 +22,22 @@ def data():
 class TrueModel(WorldModel):
     """Reads the pictures perfectly: knows sprites and dynamics. What an ideal model would be."""
 
-    def __init__(self, renderer, wrong=0.0, still=False):
+    def __init__(self, renderer, still=False):
         super().__init__()
         self.renderer, self.still = renderer, still
         self.anchor = torch.nn.Parameter(torch.zeros(1))
-        self.sprites = torch.from_numpy(renderer.sprites).flatten(1).float()  # (N, pixels)
+        # Whole numbers below 2**53 are exact in float64, so equal pixels and only they have equal sums.
+        self.code = torch.randint(1, 10**6, (3 * renderer.cell_pixels**2,), generator=torch.Generator().manual_seed(0))
+        self.code = self.code.double()
+        self.sprites = torch.from_numpy(renderer.sprites).flatten(1).double() @ self.code  # (N,)
         self.modes = []
 
     def encode(self, obs, object_ids=None):
         self.modes.append(self.training)
         grid, p = self.renderer.grid, self.renderer.cell_pixels
         cells = obs.view(len(obs), grid.height, p, grid.width, p, 3).transpose(2, 3)
-        cells = cells.reshape(len(obs), grid.cell_count, -1).float()
-        here = (torch.cdist(cells, self.sprites.expand(len(obs), -1, -1)) < 1).float()  # (B, cells, N)
+        cells = cells.reshape(len(obs), grid.cell_count, -1).double() @ self.code
+        here = (cells[:, :, None] == self.sprites).float()  # (B, cells, N)
         number = torch.arange(1, grid.cell_count + 1).float()
         return State((here * number[:, None]).sum(1)[:, :, None])  # cell + 1, or 0 for an absent object
 
@@ -44,10 +47,11 @@ class TrueModel(WorldModel):
         at = state.slots[:, :, 0].long().numpy() - 1
         objects, relative = np.divmod(action.numpy(), 4)
         headings = self.renderer.library.headings
+        absent = at[np.arange(len(at)), objects] < 0
+        nowhere = -1 - np.arange(at.shape[1])  # absent objects are in nobody's way
         after, _ = self.renderer.grid.move(
-            np.where(at < 0, -1 - np.arange(at.shape[1]), at), np.where(at[np.arange(len(at)), objects] < 0, -1, objects),
-            (headings[objects] + relative) % 4,
-        )  # fmt: skip
+            np.where(at < 0, nowhere, at), np.where(absent, -1, objects), (headings[objects] + relative) % 4
+        )
         return State(torch.from_numpy(np.where(at < 0, 0, after + 1)).float()[:, :, None])
 
     def forward(self, batch):

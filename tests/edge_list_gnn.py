@@ -1,0 +1,31 @@
+"""The transition as C-SWM writes it, over an explicit list of edges: slow, obvious, the reference."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from howm.models.mlp import MLP
+
+
+class EdgeListGNN(nn.Module):
+    """Same parameters, under the same names, as `howm.models.transition.GNNTransition`."""
+
+    def __init__(self, slot_size: int, action_size: int, hidden: int) -> None:
+        super().__init__()
+        self.edge = MLP(2 * slot_size, hidden, hidden)
+        self.node = MLP(slot_size + action_size + hidden, hidden, slot_size)
+
+    def forward(self, slots: Tensor, actions: Tensor) -> Tensor:
+        batch, num_slots, slot_size = slots.shape
+        apart = ~torch.eye(num_slots, dtype=torch.bool, device=slots.device)
+        receiver, sender = apart.nonzero(as_tuple=True)
+        first = num_slots * torch.arange(batch, device=slots.device).unsqueeze(1)
+        receiver, sender = (first + receiver).flatten(), (first + sender).flatten()
+
+        nodes = slots.reshape(batch * num_slots, slot_size)
+        edges = self.edge(torch.cat([nodes[receiver], nodes[sender]], dim=1))
+        agg = edges.new_zeros(batch * num_slots, edges.shape[1]).index_add(0, receiver, edges)
+        delta = self.node(torch.cat([nodes, actions.flatten(0, 1), agg], dim=1))
+        out: Tensor = delta.view(batch, num_slots, slot_size)
+        return out
