@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 from collections.abc import Sequence
 from math import comb
 from pathlib import Path
@@ -13,6 +14,7 @@ from howm.batches import Rollouts
 from howm.checkpoint import Checkpoint, find_checkpoint, load_checkpoint, rebuild, training_world
 from howm.config import read_yaml
 from howm.dataset import Episodes, collect
+from howm.equivariance import equivariance_error
 from howm.errors import HowmError
 from howm.evaluation import Evaluation, evaluate
 from howm.scenes import DEFAULT_SCENES, Scene, SceneSet, as_scene
@@ -22,7 +24,12 @@ FRESH_EPISODES = 10_000
 
 
 def evaluate_run(
-    run: str, steps: Sequence[int] = (1, 5, 10), *, data: Path | None = None, fresh_seed: int | None = None
+    run: str,
+    steps: Sequence[int] = (1, 5, 10),
+    *,
+    data: Path | None = None,
+    fresh_seed: int | None = None,
+    equivariance: bool = False,
 ) -> dict[str, Any]:
     """Evaluate the best model of a run on its data, or on fresh episodes; nothing is written."""
     checkpoint = load_checkpoint(find_checkpoint(run))
@@ -34,9 +41,14 @@ def evaluate_run(
     model, moving = rebuild(checkpoint), checkpoint.about["data"]["moving"]
     on_unseen = evaluate(model, Rollouts(unseen), steps, moving=moving)
     on_seen = evaluate(model, Rollouts(seen), steps, moving=moving, controls=False)
-    return summarise_run(checkpoint, on_unseen, on_seen, unseen) | (
-        {} if fresh_seed is None else {"fresh_seed": fresh_seed}
-    )
+    results = summarise_run(checkpoint, on_unseen, on_seen, unseen)
+    if fresh_seed is not None:
+        results["fresh_seed"] = fresh_seed
+    if equivariance:
+        report = equivariance_error(model, unseen, np.random.default_rng(0))
+        print(report, file=sys.stderr)
+        results["equivariance"] = report.to_json()
+    return results
 
 
 def results_path(results: dict[str, Any], folder: Path) -> Path:

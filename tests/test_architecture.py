@@ -12,7 +12,8 @@ ORDER = [
     *("version", "errors", "shapes", "library", "scenes", "grid", "render", "registration", "envs"),
     *("dataset", "storage", "interop", "batches", "config", "ranking", "losses"),
     *("models.mlp", "models.worldmodel", "models.extract", "models.bind", "models.transition", "models.cswm"),
-    *("models.methods", "equivariance", "tabular", "checkpoint", "train", "evaluation", "results", "cli"),
+    *("models.methods", "equivariance", "tabular", "checkpoint", "train", "evaluation", "results"),
+    *("commands.base", "commands.library", "commands.data", "commands.runs", "cli"),
 ]
 
 
@@ -20,7 +21,9 @@ def imported_modules(path: Path) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("howm."):
-            names.add(node.module.removeprefix("howm."))
+            module = node.module.removeprefix("howm.")
+            package = (PACKAGE / module.replace(".", "/")).is_dir()
+            names |= {f"{module}.{alias.name}" for alias in node.names} if package else {module}
         elif isinstance(node, ast.Import):
             names |= {alias.name.removeprefix("howm.") for alias in node.names if alias.name.startswith("howm.")}
     return names

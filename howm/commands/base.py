@@ -1,0 +1,34 @@
+"""What the commands share: how one is added, and how a picture is written."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from howm.errors import HowmError
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def add_command(commands: Any, name: str, command: Command, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    parser.set_defaults(command=command)
+    return parser
+
+
+def add_world(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--env", required=True, help="the world: shapes or rush_hour")
+    parser.add_argument("-n", type=int, required=True, help="objects in the library (N)")
+    parser.add_argument("--library-seed", type=int, default=0, help="which library (default 0)")
+
+
+def write_picture(picture: Any, path: Path) -> None:
+    from PIL import Image
+
+    from howm.storage import written_whole
+
+    if path.suffix.lower() != ".png":
+        raise HowmError(f"{path} is no PNG file; give a name that ends in .png")
+    with written_whole(path) as temporary:
+        Image.fromarray(picture).save(temporary, format="png")
+    print(path)

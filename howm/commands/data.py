@@ -1,0 +1,170 @@
+"""howm data: make, check, show, import and export datasets."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from howm.commands.base import add_command, add_world, write_picture
+from howm.errors import HowmError
+
+
+def add_commands(commands: Any) -> None:
+    data = commands.add_parser("data", help="make, check, show, import and export datasets")
+    actions = data.add_subparsers(required=True, metavar="ACTION")
+
+    make = add_command(actions, "make", _data_make, "draw a certified split and collect random play in its scenes")
+    add_world(make)
+    make.add_argument("-k", type=int, default=5, help="objects in a scene (K, default 5)")
+    make.add_argument("--seed", type=int, default=0, help="seed of split and play (default 0)")
+    make.add_argument("-o", "--out", type=Path, required=True, help="the dataset file to write")
+    make.add_argument("--grid", type=_grid, default=(5, 5), metavar="HxW", help="cells of the grid (default 5x5)")
+    make.add_argument("--cell-pixels", type=int, default=10, help="pixels along a cell (default 10)")
+    make.add_argument("--train-scenes", type=int, help="default max(100, ⌈2N/K⌉)")
+    make.add_argument("--eval-scenes", type=int, help="default 100")
+    make.add_argument("--consecutive", action="store_true", help="evaluate on scenes of K consecutive objects")
+    make.add_argument("--train-episodes", type=int, default=1_000, help="default 1000")
+    make.add_argument("--train-steps", type=int, default=100, help="default 100")
+    make.add_argument("--eval-episodes", type=int, default=10_000, help="default 10000")
+    make.add_argument("--eval-steps", type=int, default=10, help="default 10")
+    moving_help = "share of transitions that move an object (default 0.9; 'any' for uniform actions)"
+    make.add_argument("--moving", type=_moving, default=0.9, help=moving_help)
+
+    check = add_command(
+        actions, "check", _data_check, "print the certificate of a dataset; exit code 1 if a rule is violated"
+    )
+    check.add_argument("file", type=Path)
+    check.add_argument("--json", action="store_true", help="print the certificate as JSON")
+
+    show = add_command(actions, "show", _data_show, "describe a dataset and draw one of its episodes")
+    show.add_argument("file", type=Path)
+    show.add_argument("-o", "--out", type=Path, help="the picture to write (PNG)")
+    show.add_argument("--part", default="train", help="train, eval or eval_seen (default train)")
+    show.add_argument("--episode", type=int, default=0, help="default 0")
+
+    importer = add_command(actions, "import", _data_import, "read files in the HDF5 layout of C-SWM and HOWM")
+    importer.add_argument("--train", type=Path, required=True, help="training episodes")
+    importer.add_argument("--eval", type=Path, required=True, help="evaluation episodes")
+    importer.add_argument("--eval-seen", type=Path, help="evaluation episodes in training scenes")
+    importer.add_argument("-n", type=int, required=True, help="objects in the library (N)")
+    importer.add_argument("-k", type=int, required=True, help="objects in a scene (K)")
+    importer.add_argument("-o", "--out", type=Path, required=True, help="the dataset file to write")
+
+    export = add_command(actions, "export", _data_export, "write a part of a dataset for other tools")
+    export.add_argument("file", type=Path)
+    export.add_argument("--format", choices=("cswm", "minari"), required=True)
+    export.add_argument("--part", default="train", help="train, eval or eval_seen (default train)")
+    export.add_argument("-o", "--out", type=Path, required=True, help="the file (cswm) or directory (minari) to write")
+
+
+def _grid(text: str) -> tuple[int, int]:
+    height, _, width = text.partition("x")
+    try:
+        return int(height), int(width or height)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no grid; give HxW, for example 5x5") from None
+
+
+def _moving(text: str) -> float | None:
+    try:
+        return None if text == "any" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; give a number from 0 to 1, or any") from None
+
+
+def _data_make(options: argparse.Namespace) -> int:
+    from howm.dataset import Amounts, make_dataset
+    from howm.grid import Grid
+    from howm.storage import save_dataset
+
+    amounts = Amounts(
+        options.train_episodes, options.train_steps, options.eval_episodes, options.eval_steps, options.moving
+    )
+    dataset = make_dataset(
+        options.env, options.n, options.k, options.seed,
+        library_seed=options.library_seed, grid=Grid(*options.grid), cell_pixels=options.cell_pixels, amounts=amounts,
+        train_scenes=options.train_scenes, eval_scenes=options.eval_scenes, consecutive=options.consecutive,
+    )  # fmt: skip
+    save_dataset(dataset, options.out)
+    certificate = dataset.certificate()
+    print(f"{certificate['train_scenes']} training scenes, {certificate['eval_scenes']} evaluation scenes: "
+          f"{certificate['unseen']}", file=sys.stderr)  # fmt: skip
+    print(options.out)
+    return 0
+
+
+def _data_check(options: argparse.Namespace) -> int:
+    from howm.storage import load_dataset, read_certificate
+
+    dataset = load_dataset(options.file)
+    certificate = dataset.certificate()
+    if read_certificate(options.file) != json.loads(json.dumps(certificate)):
+        certificate["violations"].append("certificate: what the file says of itself is not what it holds")
+    if options.json:
+        print(json.dumps(certificate))
+    else:
+        _print_certificate(dataset, certificate)
+    return 1 if certificate["violations"] else 0
+
+
+def _print_certificate(dataset: Any, certificate: dict[str, Any]) -> None:
+    print(f"world        {dataset.world}, {dataset.n} objects, {dataset.k} in a scene")
+    for name, episodes in dataset.parts():
+        print(f"{name:12s} {len(episodes)} episodes of {episodes.steps} steps")
+    if dataset.split is not None:
+        print(f"scenes       {certificate['train_scenes']} train, {certificate['eval_scenes']} eval, "
+              f"of {certificate['combinations']}")  # fmt: skip
+        for name in ("train", "eval"):
+            counts = certificate[f"{name}_counts"]
+            balanced = "balanced" if certificate["balanced"][name] else "not balanced: no better set was found"
+            print(f"{name + ' counts':12s} each object in {min(counts)} to {max(counts)} scenes ({balanced}): {counts}")
+        print(f"disjoint     {certificate['disjoint']}")
+        print(f"covered      {certificate['covered']}")
+    print(f"unseen       {certificate['unseen']}")
+    print(f"hash         {certificate['hash']}")
+    for violation in certificate["violations"]:
+        print(f"VIOLATED     {violation}")
+    print("certificate  " + ("VIOLATED" if certificate["violations"] else "holds"))
+
+
+def _data_show(options: argparse.Namespace) -> int:
+    import numpy as np
+
+    from howm.render import film_strip
+    from howm.storage import load_dataset
+
+    dataset = load_dataset(options.file)
+    episodes = dataset.part(options.part)
+    if not 0 <= options.episode < len(episodes):
+        raise HowmError(f"episode {options.episode} does not exist; the part {options.part} has {len(episodes)}")
+    scene = episodes.scene_ids[options.episode].tolist() if episodes.scene_ids is not None else "unknown"
+    print(f"{options.part} episode {options.episode}: objects {scene}, "
+          f"actions {episodes.actions[options.episode].tolist()}", file=sys.stderr)  # fmt: skip
+    if options.out is not None:
+        times = np.arange(episodes.steps + 1)
+        frames = episodes.observe(np.full_like(times, options.episode), times)
+        frames = frames if frames.dtype == np.uint8 else (frames * 255).round().astype(np.uint8)
+        write_picture(film_strip(frames), options.out)
+    return 0
+
+
+def _data_import(options: argparse.Namespace) -> int:
+    from howm.interop import import_cswm
+    from howm.storage import save_dataset
+
+    dataset = import_cswm(options.train, options.eval, options.eval_seen, options.n, options.k)
+    save_dataset(dataset, options.out)
+    print(options.out)
+    return 0
+
+
+def _data_export(options: argparse.Namespace) -> int:
+    from howm.interop import export_cswm, export_minari
+    from howm.storage import load_dataset
+
+    dataset = load_dataset(options.file)
+    export = export_cswm if options.format == "cswm" else export_minari
+    export(dataset, options.part, options.out)
+    print(options.out)
+    return 0

@@ -1,0 +1,118 @@
+"""howm methods, train, eval and theory: the methods and their runs."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from howm.commands.base import add_command
+
+
+def add_commands(commands: Any) -> None:
+    add_command(commands, "methods", _methods, "list the methods that can be trained")
+
+    train = add_command(
+        commands, "train", _train, "train a method on a dataset, in a run directory that explains itself"
+    )
+    train.add_argument("--method", required=True, help="a name that `howm methods` lists")
+    train.add_argument("--data", type=Path, required=True, help="a dataset file")
+    train.add_argument("--out", type=Path, required=True, help="the run directory")
+    train.add_argument("--seed", type=int, default=0, help="seed of weights and batches (default 0)")
+    train.add_argument("--preset", help="paper or cpu (default: paper on a GPU, else cpu)")
+    train.add_argument("--config", help="a YAML file with the groups model and train")
+    train.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", dest="settings",
+                       help="override a key, for example train.lr=0.001")  # fmt: skip
+    train.add_argument("--minutes", type=float, help="stop after this time; go on with --resume")
+    train.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    train.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
+
+    evaluation = add_command(
+        commands, "eval", _eval, "rank a run's k-step predictions on unseen and on training scenes"
+    )
+    evaluation.add_argument("run", help="a run directory")
+    evaluation.add_argument("--steps", type=int, nargs="+", default=[1, 5, 10], help="default 1 5 10")
+    evaluation.add_argument("--data", type=Path, help="a dataset file (default: the one of the run)")
+    evaluation.add_argument("--fresh-seed", type=int, help="evaluate on new episodes instead; writes nothing")
+    evaluation.add_argument("--json", action="store_true", help="print results.json as the last line")
+    evaluation.add_argument("--equivariance", action="store_true",
+                            help="also measure the equivariance error λ under object replacement")  # fmt: skip
+    evaluation.add_argument("--results", type=Path, metavar="DIR",
+                            help="also write DIR/<env>-n<N>-k<K>/<method>-seed<S>.json")  # fmt: skip
+
+    add_command(commands, "theory", _theory, "check Proposition 4.1 and its corollary on an enumerated Object Library")
+
+
+def _theory(options: argparse.Namespace) -> int:
+    from howm.tabular import check_proposition
+
+    print(check_proposition())
+    return 0
+
+
+def _methods(options: argparse.Namespace) -> int:
+    from howm.models.methods import METHODS
+
+    for method in METHODS.values():
+        print(f"{method.name:12s} {method.title:14s} {method.summary} (presets: {', '.join(method.presets)})")
+    return 0
+
+
+def _train(options: argparse.Namespace) -> int:
+    from howm.config import parse_settings, read_yaml
+    from howm.models.methods import default_preset, find_method
+    from howm.storage import file_hash, load_dataset
+    from howm.train import keep_freed_memory, train_run
+
+    overrides = [read_yaml(options.config)] if options.config else []
+    overrides.append(parse_settings(options.settings))
+    config = find_method(options.method).config(options.preset or default_preset(), *overrides)
+    dataset = load_dataset(options.data)
+    keep_freed_memory()
+    finished = train_run(
+        config, dataset, options.out, options.seed, data_path=str(options.data.resolve()),
+        data_hash=file_hash(options.data), resume=options.resume, minutes=options.minutes,
+        tensorboard=options.tensorboard,
+    )  # fmt: skip
+    if not finished:
+        print(f"time is up; go on with: howm train ... --out {options.out} --resume", file=sys.stderr)
+    print(options.out)
+    return 0
+
+
+def _eval(options: argparse.Namespace) -> int:
+    from howm.results import evaluate_run, results_path, save_results
+    from howm.train import keep_freed_memory
+
+    keep_freed_memory()
+    results = evaluate_run(
+        options.run, options.steps, data=options.data, fresh_seed=options.fresh_seed, equivariance=options.equivariance
+    )
+    _print_results(results)
+    if options.fresh_seed is None:
+        print(f"written to {save_results(results, Path(options.run) / 'results.json')}", file=sys.stderr)
+        if options.results is not None:
+            print(save_results(results, results_path(results, options.results)))
+    if options.json:
+        print(json.dumps(results))
+    return 0
+
+
+def _print_results(results: dict[str, Any]) -> None:
+    """A table for people, on standard error."""
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    say(f"{results['method']} on {results['env']}, N={results['n']}, K={results['k']}, seed {results['seed']}: "
+        f"{results['unseen']}; {results['pool']} references of {results['scenes']} scenes")  # fmt: skip
+    steps = list(results["eval"])
+    rows = [(f"{name}, {pool}", scores) for name, pool, scores in (
+        ("unseen scenes", "paper's pool", results["eval"]), ("unseen scenes", "hard pool", results["eval_hard"]),
+        ("training scenes", "paper's pool", results["train"]), ("training scenes", "hard pool", results["train_hard"]),
+    )]  # fmt: skip
+    for name, scores in results["controls"].items():
+        rows += [(f"control {name}, paper's pool", scores["eval"]), (f"control {name}, hard pool", scores["eval_hard"])]
+    say(f"{'MRR % at steps':36s}" + "".join(f"{k:>8s}" for k in steps))
+    for name, scores in rows:
+        say(f"{name:36s}" + "".join(f"{scores[k]['mrr']:8.2f}" for k in steps))
