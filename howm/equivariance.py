@@ -22,7 +22,6 @@ from torch import Tensor
 from howm.dataset import Episodes
 from howm.envs import Info, RewardFn
 from howm.errors import HowmError
-from howm.grid import find_slots
 from howm.models.worldmodel import State, WorldModel
 from howm.render import Renderer
 from howm.scenes import Scene, as_scene
@@ -122,18 +121,6 @@ class Replacement:
         if state.binding is not None:
             return replace(state, binding=self.latents(state.binding))
         return replace(state, slots=self.latents(state.slots)) if state.slots.shape[1] == self.n else None
-
-
-def step_world(
-    renderer: Renderer,
-    scene_ids: Int[np.ndarray, "B K"],
-    cells: Int[np.ndarray, "B K"],
-    actions: Int[np.ndarray, "B"],
-) -> tuple[Int[np.ndarray, "B K"], Bool[np.ndarray, "B"]]:
-    """The true dynamics T(s, a) for library actions, and where an object moved."""
-    objects, relative = np.divmod(np.asarray(actions, dtype=np.int64), 4)
-    absolute = (renderer.library.headings[objects] + relative) % 4
-    return renderer.grid.move(cells.astype(np.int64), find_slots(scene_ids, objects), absolute)
 
 
 @dataclass(frozen=True)
@@ -376,8 +363,7 @@ def reward_invariance_error(
     renderer, _, _ = episodes.state()
 
     def rewards(ids: np.ndarray, cells: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        after, moved = step_world(renderer, ids, cells, actions)
-        absent = find_slots(ids, actions // 4) < 0
+        after, moved, absent = renderer.grid.act(renderer.library.headings, ids, cells, actions)
         nothing = np.zeros(len(ids), dtype=bool)
         pairs = zip(
             _infos(renderer, ids, cells, nothing, nothing), _infos(renderer, ids, after, moved, absent), strict=True

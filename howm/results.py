@@ -97,6 +97,7 @@ def summarise_run(
         "params": sum(tensor.numel() for tensor in rebuild(checkpoint).parameters()),
         "step": checkpoint.step,
         "train_seconds": about["train_seconds"],
+        "train_cpu_seconds": about["train_cpu_seconds"],
         "peak_memory_mb": about["peak_memory_mb"],
         "versions": about["versions"],
     }

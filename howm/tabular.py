@@ -30,11 +30,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from howm.equivariance import Replacement, step_world
+from howm.equivariance import Replacement
 from howm.errors import HowmError
 from howm.grid import Grid
 from howm.library import ObjectLibrary
-from howm.render import Renderer
 
 FullModel = Float[np.ndarray, "S A S"]  # T̂(s' | s, a) of the full MDP
 SlotModel = Float[np.ndarray, "P B P"]  # of the slot MDP
@@ -65,7 +64,7 @@ class TabularLibrary:
         self.own = np.arange(states).reshape(len(self.scenes), -1).repeat(len(self.arrangements), axis=0)
 
         ids, cells, action = self.scene_ids.repeat(actions, 0), self.cells.repeat(actions, 0), np.arange(actions)
-        after, _ = step_world(Renderer(library, grid), ids, cells, np.tile(action, states))
+        after, _, _ = grid.act(library.headings, ids, cells, np.tile(action, states))
         self.true_model: FullModel = np.eye(states)[self.state_index(ids, after)].reshape(states, actions, states)
 
         self.symmetries = tuple(Replacement(image) for image in itertools.permutations(range(n)))  # Σ_N

@@ -118,7 +118,7 @@ class _Fit:
         self.model, self.optimizer = self.accelerator.prepare(trained, optimizer)
         self.about = {**about, "train": to_plain(config), "seed": seed, "versions": versions()}
         self.about["data"] = describe_data(dataset, data_hash)
-        self.step, self.seconds, self.best = 0, 0.0, math.inf
+        self.step, self.seconds, self.cpu_seconds, self.best = 0, 0.0, 0.0, math.inf
 
     @property
     def leads(self) -> bool:
@@ -130,7 +130,8 @@ class _Fit:
             self._restore(load_checkpoint(self.out / "last.safetensors"))
         if self.step >= self.config.steps:
             return True
-        began = time.monotonic() - self.seconds
+        self._note(f"{'goes on' if self.step else 'begins'} at step {self.step} of {self.config.steps}: {versions()}")
+        began, cpu_began = time.monotonic() - self.seconds, time.process_time() - self.cpu_seconds
         deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
         window: list[dict[str, float]] = []
         with self._metrics(tensorboard) as log, _progress(self) as bar, torch.random.fork_rng():
@@ -146,13 +147,15 @@ class _Fit:
                     bar.update(self.step - bar.n)
                     window.clear()
                     late = self._agree(time.monotonic() > deadline)
-                    self.seconds = time.monotonic() - began
+                    self.seconds, self.cpu_seconds = time.monotonic() - began, time.process_time() - cpu_began
                     if self.step % self.config.check_every == 0 or ends:
                         self._check(log)
                     elif late:
                         self._save("last")
                     if late and not ends:
+                        self._note(f"stopped at step {self.step}: time is up")
                         return False
+        self._note(f"finished after {self.seconds:.0f} s")
         return True
 
     def _update(self) -> dict[str, float]:
@@ -185,6 +188,9 @@ class _Fit:
                 total += float(loss) * len(index)
         held_out_loss = total / len(self.held_out)
         log({"step": self.step, "held_out_loss": held_out_loss})
+        self._note(
+            f"step {self.step}: held-out loss {held_out_loss:.5f}, {self.seconds:.0f} s, best {min(self.best, held_out_loss):.5f}"
+        )
         if held_out_loss < self.best or not math.isfinite(self.best):
             self.best = held_out_loss
             self._save("best")
@@ -201,6 +207,7 @@ class _Fit:
             "step": self.step,
             "best_held_out_loss": self.best if math.isfinite(self.best) else None,
             "train_seconds": self.seconds,
+            "train_cpu_seconds": self.cpu_seconds,
             "peak_memory_mb": _peak_memory_mb(),
         }
         save_checkpoint(Checkpoint({**self.about, **progress}, tensors), self.out / f"{which}.safetensors")
@@ -219,7 +226,18 @@ class _Fit:
                 state.setdefault(int(i), {})[key] = tensor
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
         self.step, self.seconds = checkpoint.step, checkpoint.about["train_seconds"]
+        self.cpu_seconds = checkpoint.about["train_cpu_seconds"]
         self.best = checkpoint.about["best_held_out_loss"] or math.inf
+
+    def _note(self, text: str) -> None:
+        """A line with the time of day in log.txt, for people."""
+        if not self.leads:
+            return
+        try:
+            with open(self.out / "log.txt", "a", encoding="utf-8") as file:
+                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        except OSError as error:
+            raise HowmError(f"cannot write {self.out / 'log.txt'}: {error.strerror}; go on with --resume") from error
 
     def _refuse_nan(self, loss: float) -> None:
         if not math.isfinite(loss):

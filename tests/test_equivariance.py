@@ -12,7 +12,7 @@ from torch import Tensor
 
 from howm.dataset import Amounts, Dataset, Episodes, make_dataset
 from howm.envs import RushHourEnv, ShapesEnv
-from howm.equivariance import Replacement, SampleErrors, equivariance_error, reward_invariance_error, step_world
+from howm.equivariance import Replacement, SampleErrors, equivariance_error, reward_invariance_error
 from howm.errors import HowmError
 from howm.grid import Grid
 from howm.library import WORLDS, ObjectLibrary
@@ -101,26 +101,27 @@ def test_what_is_no_replacement_is_refused(make) -> None:
 @given(libraries(), grids, seeds)
 def test_the_true_dynamics_commutes_with_replacement(library: ObjectLibrary, grid: Grid, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    renderer, count = Renderer(library, grid), 30
+    count, headings = 30, library.headings
     k = int(rng.integers(1, min(library.n, grid.cell_count) + 1))
     ids = np.sort(rng.random((count, library.n)).argsort(axis=1)[:, :k], axis=1)
     cells, actions = grid.place(rng, count, k), rng.integers(4 * library.n, size=count)  # also of absent objects
     sigma = Replacement.random(library.n, rng)
     new_ids, new_cells = sigma.states(ids, cells)
-    after, moved = step_world(renderer, ids, cells, actions)
-    new_after, new_moved = step_world(renderer, new_ids, new_cells, sigma.actions(actions, library.headings))
+    after, moved, absent = grid.act(headings, ids, cells, actions)
+    new_after, new_moved, new_absent = grid.act(headings, new_ids, new_cells, sigma.actions(actions, headings))
     assert (sigma.states(ids, after)[1] == new_after).all()
     assert (moved == new_moved).all()
+    assert (absent == new_absent).all()
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_without_the_turn_of_headings_rush_hour_does_not_commute(world: str) -> None:
     library, grid, rng = ObjectLibrary.make(world, 4), Grid(), np.random.default_rng(0)
-    renderer, sigma = Renderer(library, grid), Replacement.from_cycles(4, (0, 1), (2, 3))
-    assert world == "shapes" or library.headings[0] != library.headings[1]
+    sigma, headings = Replacement.from_cycles(4, (0, 1), (2, 3)), library.headings
+    assert world == "shapes" or headings[0] != headings[1]
     ids, cells, actions = np.tile([0, 2], (200, 1)), grid.place(rng, 200, 2), rng.choice([0, 1, 2, 3], size=200)
-    after, _ = step_world(renderer, ids, cells, actions)
-    unturned, _ = step_world(renderer, *sigma.states(ids, cells), sigma.actions(actions))
+    after, _, _ = grid.act(headings, ids, cells, actions)
+    unturned, _, _ = grid.act(headings, *sigma.states(ids, cells), sigma.actions(actions))
     assert (sigma.states(ids, after)[1] == unturned).all() == (world == "shapes")
 
 

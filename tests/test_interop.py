@@ -179,12 +179,12 @@ def test_colours_between_the_256_levels_are_kept_as_floats(tmp_path: Path, row: 
     assert np.array_equal(again.train.pictures, dataset.train.pictures)
 
 
-def test_double_precision_and_rounded_division_are_lossless(tmp_path: Path) -> None:
+def test_double_precision_and_small_errors_are_no_loss(tmp_path: Path) -> None:
     levels = np.tile(np.arange(256), 3).reshape(1, 3, 16, 16)
 
     def all_levels(file: h5py.File) -> None:
         file.clear()
-        file["0/obs"], file["0/next_obs"] = levels / 255, (levels * np.float32(1 / 255)).astype(np.float64)
+        file["0/obs"], file["0/next_obs"] = levels / 255, np.clip(levels / 255 - 1e-6, 0, 1)
         file["0/action"] = [3]
 
     paths = episode_files(tmp_path, all_levels) | {"eval": tmp_path / "train.h5", "eval_seen": tmp_path / "train.h5"}
@@ -358,7 +358,7 @@ import resource, sys
 from howm.dataset import Amounts, make_dataset
 from howm.errors import HowmError
 from howm.interop import export_cswm
-dataset = make_dataset("shapes", 6, 3, amounts=Amounts(50, 10, 100, 10))
+dataset = make_dataset("shapes", 6, 3, amounts=Amounts(50, 10, 50, 10))
 for limit in (100, 3_000, 30_000, 100_000):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:

@@ -160,6 +160,19 @@ def test_damage_is_refused_or_does_no_harm(
         assert same(load_dataset(path), small_dataset())
 
 
+def test_altered_text_is_refused(tmp_path: Path, file_bytes: bytes) -> None:
+    path = tmp_path / "altered.h5"
+    for word, other in (
+        (b'"seed": 3', b'"seed": 4'),
+        (b'"large"', b'"small"'),
+        (b'"violations": []', b'"violations": {}'),
+    ):
+        assert word in file_bytes
+        path.write_bytes(file_bytes.replace(word, other, 1))
+        with pytest.raises(HowmError, match="damaged"):
+            load_dataset(path) and read_certificate(path)
+
+
 def test_nothing_in_the_file_has_a_variable_length(file_bytes: bytes) -> None:
     # HDF5 keeps such things in a global heap, and loops for ever when it reads a damaged one.
     assert b"GCOL" not in file_bytes

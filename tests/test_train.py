@@ -67,6 +67,7 @@ def test_a_run_directory_explains_itself(data, tmp_path):
     assert about["data"]["library"]["world"] == "shapes"
     assert about["versions"]["torch"] == torch.__version__
     assert about["train_seconds"] > 0
+    assert "finished after" in (tmp_path / "log.txt").read_text()
     assert about["peak_memory_mb"] > 0
 
 

@@ -92,7 +92,7 @@ def _eval(options: argparse.Namespace) -> int:
     if options.fresh_seed is None:
         print(f"written to {save_results(results, Path(options.run) / 'results.json')}", file=sys.stderr)
         if options.results is not None:
-            print(save_results(results, results_path(results, options.results)))
+            print(f"and to {save_results(results, results_path(results, options.results))}", file=sys.stderr)
     if options.json:
         print(json.dumps(results))
     return 0
