@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
+from torch.nn.functional import layer_norm, linear, relu
 
 from howm.models.mlp import MLP
 
-# The work tensors of a block stay in the second-level cache; larger blocks and smaller ones are both slower.
+# Four such tensors stay in the second-level cache of two cores; half or twice as much is no faster.
 _BLOCK_ELEMENTS = 2**18
-# torch.bmm computes products of fewer multiplications one element at a time.
+# Below as many multiplications torch.bmm has no vectorised kernel.
 _SMALL_PRODUCT = 400
 
 _Layers = tuple[nn.Linear, nn.LayerNorm, nn.Linear, nn.LayerNorm, nn.Linear]
@@ -30,31 +30,32 @@ class GNNTransition(nn.Module):
     def forward(self, slots: Float[Tensor, "B S D"], actions: Float[Tensor, "B S A"]) -> Float[Tensor, "B S D"]:
         batch, num_slots, _ = slots.shape
         pair, norm1, middle, norm2, last = _layers(self.edge)
-        first, *rest = self.node
 
         # W [s_i, s_j] = W_own s_i + W_other s_j: a product for every slot, none for every edge.
         w_own, w_other = pair.weight.chunk(2, dim=1)
-        own, other = F.linear(slots, w_own, pair.bias), F.linear(slots, w_other)
-        total = _sum_of_normalised(own, other, *_folded(norm1, middle), norm1.eps)
+        own, other = linear(slots, w_own, pair.bias), linear(slots, w_other)
+        total = _sum_over_neighbours(own, other, *_folded(norm1, middle), norm1.eps)
 
         # The last edge layer is linear: it acts on the sum over the neighbours instead of on every edge.
         weight, bias = _folded(norm2, last)
         bias = (num_slots - 1) * bias
+        first, *rest = self.node
+        first = cast(nn.Linear, first)
         inputs = torch.cat([slots, actions], dim=-1)
         if batch * num_slots > len(weight):
             # Two linear layers in a row: with more nodes than hidden units, multiplying the weights is cheaper.
-            w_inputs, w_total = first.weight.split([inputs.shape[-1], len(bias)], dim=1)
+            w_inputs, w_total = first.weight.split_with_sizes([inputs.shape[-1], len(weight)], dim=1)
             weight, bias = torch.cat([w_inputs, w_total @ weight], dim=1), first.bias + w_total @ bias
-            out = F.linear(torch.cat([inputs, total], dim=-1), weight, bias)
+            nodes = linear(torch.cat([inputs, total], dim=-1), weight, bias)
         else:
-            out = first(torch.cat([inputs, F.linear(total, weight, bias)], dim=-1))
+            nodes = first(torch.cat([inputs, linear(total, weight, bias)], dim=-1))
         for layer in rest:
-            out = layer(out)
-        return out
+            nodes = layer(nodes)
+        return nodes
 
 
 class MLPTransition(nn.Module):
-    """Δ from one MLP over all slots and all actions, in their order: no equivariance."""
+    """Δ from one MLP over all slots and all actions in their order: no equivariance."""
 
     def __init__(self, num_slots: int, slot_size: int, action_total: int, hidden: int) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class MLPTransition(nn.Module):
 
     def forward(self, slots: Float[Tensor, "B S D"], actions: Float[Tensor, "B S A"]) -> Float[Tensor, "B S D"]:
         delta: Tensor = self.mlp(torch.cat([slots.flatten(1), actions.flatten(1)], dim=1))
-        return delta.view_as(slots)
+        return delta.view(slots.shape)
 
 
 def _layers(mlp: MLP) -> _Layers:
@@ -70,105 +71,106 @@ def _layers(mlp: MLP) -> _Layers:
     return cast(_Layers, (linear1, norm1, linear2, norm2, linear3))
 
 
-def _folded(norm: nn.LayerNorm, linear: nn.Linear) -> tuple[Tensor, Tensor]:
-    """W, b with linear(norm(x)) = W x̂ + b, where x̂ is x normalised but not scaled and shifted."""
-    return linear.weight * norm.weight, linear.bias + linear.weight @ norm.bias
+def _folded(norm: nn.LayerNorm, layer: nn.Linear) -> tuple[Tensor, Tensor]:
+    """W, b with layer(norm(x)) = W N(x) + b, where N normalises without scale and shift."""
+    return layer.weight * norm.weight, layer.bias + layer.weight @ norm.bias
 
 
 def _neighbours(x: Float[Tensor, "B S H"]) -> Float[Tensor, "B S S-1 H"]:
     """A view of x laid out twice: entry [b, i, k] is slot (i + 1 + k) mod S, so every slot but i."""
-    num_slots = x.shape[1]
-    return torch.cat([x[:, 1:], x[:, :-1]], dim=1).unfold(1, num_slots - 1, 1).transpose(2, 3)
+    return torch.cat([x[:, 1:], x[:, :-1]], dim=1).unfold(1, x.shape[1] - 1, 1).transpose(2, 3)
 
 
-def _sum_of_normalised(own: Tensor, other: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-    """Σ_{j≠i} N(relu(W N(relu(own_i + other_j)) + b)) for every slot i, N a LayerNorm without affine map."""
-    blocked = own.device.type == "cpu" and own.dtype in (torch.float32, torch.float64) and own.shape[1] > 1
-    if blocked and not torch.compiler.is_compiling():
-        centred = weight - weight.mean(dim=1, keepdim=True)
-        out: Tensor = _BlockedSum.apply(own, other, centred, bias, eps, torch.is_grad_enabled())  # type: ignore[no-untyped-call]
+def _sum_over_neighbours(
+    own: Float[Tensor, "B S H"],
+    other: Float[Tensor, "B S H"],
+    weight: Float[Tensor, "H H"],
+    bias: Float[Tensor, "H"],
+    eps: float,
+) -> Float[Tensor, "B S H"]:
+    """Σ_{j≠i} N(relu(W N(relu(own_i + other_j)) + b)) for every slot i."""
+    blocked = own.device.type == "cpu" and own.dtype in (torch.float32, torch.float64)
+    if blocked and own.numel() > 0 and own.shape[1] > 1 and not torch.compiler.is_compiling():
+        inputs = (own, other, weight - weight.mean(dim=1, keepdim=True), bias)
+        out: Tensor = _BlockedSum.apply(*inputs, eps, any(x.requires_grad for x in inputs))  # type: ignore[no-untyped-call]
         return out
     hidden = own.shape[-1:]
-    pairs = F.layer_norm(F.relu(own.unsqueeze(2) + _neighbours(other)), hidden, eps=eps)
-    return F.layer_norm(F.relu(F.linear(pairs, weight, bias)), hidden, eps=eps).sum(dim=2)
+    first = layer_norm(relu(own.unsqueeze(2) + _neighbours(other)), hidden, eps=eps)
+    return layer_norm(relu(linear(first, weight, bias)), hidden, eps=eps).sum(dim=2)
 
 
 class _BlockedSum(torch.autograd.Function):
-    """`_sum_of_normalised` block by block, in cache; of all edge tensors only y is kept for backward.
+    """`_sum_over_neighbours` in blocks that stay in cache; of all edge tensors only y is kept for backward.
 
-    With h = relu(own_i + other_j) and m, r the mean and inverse deviation of a row: z = r1 W h + b, which needs
-    rows of W that sum to zero (W N(h) does not change if they are made to); y = relu(z); out_i = Σ_j r2 (y - m2).
+    With h = relu(own_i + other_j) and m, r the mean and inverse deviation of a row: z = r1 W (h - m1) + b,
+    y = relu(z), out_i = Σ_j r2 (y - m2). Rows of W must sum to zero; W N(h) stays the same if they are made to.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, own: Tensor, other: Tensor, weight: Tensor, bias: Tensor, eps: float, training: bool
-    ) -> Tensor:
+    def forward(ctx: Any, own: Tensor, other: Tensor, weight: Tensor, bias: Tensor, eps: float, keep: bool) -> Tensor:
         batch, num_slots, hidden = own.shape
         fan = num_slots - 1
         blocks = list(_blocks(batch, num_slots, hidden))
-        edges, largest = batch * num_slots * fan, max(e.stop - e.start for _, _, e in blocks)
+        largest, edges = blocks[0][2].stop, blocks[-1][2].stop
         out = own.new_empty(batch * num_slots, 1, hidden)
-        kept = own.new_empty(edges if training else largest, hidden)
+        kept = own.new_empty(edges if keep else largest, hidden)
         mean1, rstd1, mean2, rstd2 = stats = own.new_empty(4, edges, 1)
         work = own.new_empty(largest, hidden)
         for b, i, e in blocks:
-            near = _neighbours(other[b])
             m1, r1, m2, r2 = mean1[e], rstd1[e], mean2[e], rstd2[e]
-            h, y = work[: len(m1)], kept[e] if training else kept[: len(m1)]
-            torch.add(own[b].unsqueeze(2), near, out=h.view(near.shape)).relu_()
+            h, y = work[: len(m1)], kept[e] if keep else kept[: len(m1)]
+            _relu_of_pairs(own[b], other[b], out=h)
             h.sub_(torch.mean(h, 1, keepdim=True, out=m1))
-            _rstd(h, eps, out=r1)
+            _inverse_deviation(h, eps, out=r1)
             torch.addcmul(bias, torch.mm(h, weight.t(), out=y), r1, out=y).relu_()
             torch.sub(y, torch.mean(y, 1, keepdim=True, out=m2), out=h)
-            _rstd(h, eps, out=r2)
+            _inverse_deviation(h, eps, out=r2)
             _weighted_sum(r2.view(-1, fan, 1), h.view(-1, fan, hidden), out=out[i])
         ctx.save_for_backward(own, other, weight, bias, kept, stats)
         ctx.eps = eps
         return out.view(own.shape)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        own, other, weight, bias, kept, stats = ctx.saved_tensors
+        own, other, weight, bias, kept, (mean1, rstd1, mean2, rstd2) = ctx.saved_tensors
         batch, num_slots, hidden = own.shape
         fan = num_slots - 1
         blocks = list(_blocks(batch, num_slots, hidden))
-        work = own.new_empty(3, max(e.stop - e.start for _, _, e in blocks), hidden)
-        d_own, d_other = own.new_empty(batch * num_slots, 1, hidden), torch.empty_like(own)
+        work = own.new_empty(3, blocks[0][2].stop, hidden)
+        d_own, d_other = own.new_empty(batch * num_slots, 1, hidden), torch.empty_like(other)
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
-        names = torch.eye(num_slots, dtype=own.dtype, device=own.device)
-        sender = _neighbours(names.unsqueeze(0)).reshape(-1, num_slots).t().expand(batch, -1, -1)
-        mean1, rstd1, mean2, rstd2 = stats
+        ones = own.new_ones(batch * num_slots, fan, 1)
+        names = torch.eye(num_slots, dtype=own.dtype).unsqueeze(0)
+        sender = _neighbours(names).reshape(-1, num_slots).t().expand(batch, -1, -1)
         scale = rstd1 * rstd2
         pull = scale * rstd2.square() / -hidden
-        ones = own.new_ones(batch * num_slots, fan, 1)
         grad = (grad - grad.mean(dim=-1, keepdim=True)).view(-1, 1, hidden)
         for b, i, e in blocks:
             m1, r1, y, g = mean1[e], rstd1[e], kept[e], grad[i]
             h, t, d = work[:, : len(y)]
-            t3, y3, d3 = (x.view(-1, fan, hidden) for x in (t, y, d))
 
             # t = r1 dz = [z > 0] (r1 r2 g + κ (y - m2)) with κ = -r1 r2³ (g·y) / H
-            kappa = _row_products(y3, g, out=t3).view(-1, 1).mul_(pull[e])
+            kappa = torch.bmm(y.view(-1, fan, hidden), g.transpose(1, 2)).view(-1, 1).mul_(pull[e])
             torch.mul(y, kappa, out=t).sub_(kappa * mean2[e])
-            _where_positive(y, t3.addcmul_(scale[e].view(-1, fan, 1), g).view_as(t))
+            t.view(-1, fan, hidden).addcmul_(scale[e].view(-1, fan, 1), g)
+            _relu_backward(y, t)
 
-            near = _neighbours(other[b])
-            torch.add(own[b].unsqueeze(2), near, out=h.view(near.shape)).relu_()
-            d_weight.addmm_(t.t(), h)
+            _relu_of_pairs(own[b], other[b], out=h)
+            d_weight.addmm_(t.t(), torch.sub(h, m1, out=d))
             d_bias.addmv_(t.t(), r1.reciprocal().squeeze(1))
 
-            # dh = Wᵀt - r1² (h·Wᵀt) / H (h - m1); h·Wᵀt = t·(y - b) / r1, and t·y = -ε H κ: no product of rows
+            # dh = Wᵀt + τ (h - m1) with τ = -r1² (h·Wᵀt) / H; h·Wᵀt = t·(y - b) / r1 and t·y = -ε H κ: τ needs no Wᵀt
             tau = torch.addmv(kappa.squeeze(1), t, bias, beta=ctx.eps, alpha=1 / hidden).unsqueeze(1).mul_(r1)
-            _where_positive(h, torch.mul(h, tau, out=d).sub_(tau * m1).addmm_(t, weight))
-            _weighted_sum(ones[i], d3, out=d_own[i])
-            torch.bmm(sender[b], d.view(len(own[b]), -1, hidden), out=d_other[b])
+            _relu_backward(h, d.mul_(tau).addmm_(t, weight))
+
+            torch.bmm(sender[b], d.view(-1, num_slots * fan, hidden), out=d_other[b])
+            _weighted_sum(ones[i], d.view(-1, fan, hidden), out=d_own[i])
         return d_own.view(own.shape), d_other, d_weight, d_bias, None, None
 
 
 def _blocks(batch: int, num_slots: int, hidden: int) -> Iterator[tuple[slice, slice, slice]]:
-    """Parts of the batch, with the slots and the edges that belong to them."""
+    """Parts of the batch, each with its slots and its edges."""
     edges = num_slots * (num_slots - 1)
     size = max(1, _BLOCK_ELEMENTS // (edges * hidden))
     for start in range(0, batch, size):
@@ -176,24 +178,24 @@ def _blocks(batch: int, num_slots: int, hidden: int) -> Iterator[tuple[slice, sl
         yield slice(start, stop), slice(start * num_slots, stop * num_slots), slice(start * edges, stop * edges)
 
 
-def _rstd(centred: Tensor, eps: float, out: Tensor) -> None:
+def _relu_of_pairs(own: Tensor, other: Tensor, out: Tensor) -> None:
+    near = _neighbours(other)
+    torch.add(own.unsqueeze(2), near, out=out.view(near.shape)).relu_()
+
+
+def _inverse_deviation(centred: Tensor, eps: float, out: Tensor) -> None:
     torch.linalg.vector_norm(centred, dim=1, keepdim=True, out=out)
     out.square_().div_(centred.shape[1]).add_(eps).rsqrt_()
 
 
-def _where_positive(x: Tensor, grad: Tensor) -> None:
-    """Backward of relu at its result x, in place."""
-    torch.ops.aten.threshold_backward.grad_input(grad, x, 0, grad_input=grad)
+def _relu_backward(result: Tensor, grad: Tensor) -> None:
+    """In place; `result` is what relu gave."""
+    torch.ops.aten.threshold_backward.grad_input(grad, result, 0, grad_input=grad)
 
 
-def _weighted_sum(weight: Tensor, terms: Float[Tensor, "N fan H"], out: Float[Tensor, "N 1 H"]) -> None:
-    if terms[0].numel() < _SMALL_PRODUCT:
-        torch.sum(terms.mul_(weight), dim=1, keepdim=True, out=out)
+def _weighted_sum(weights: Float[Tensor, "N fan 1"], terms: Float[Tensor, "N fan H"], out: Tensor) -> None:
+    """Over fan; may overwrite the terms."""
+    if terms.shape[1] * terms.shape[2] < _SMALL_PRODUCT:
+        torch.sum(terms.mul_(weights), dim=1, keepdim=True, out=out)
     else:
-        torch.bmm(weight.transpose(1, 2), terms, out=out)
-
-
-def _row_products(rows: Tensor, other: Tensor, out: Tensor) -> Tensor:
-    if rows[0].numel() < _SMALL_PRODUCT:
-        return torch.mul(rows, other, out=out).sum(dim=2)
-    return torch.bmm(rows, other.transpose(1, 2))
+        torch.bmm(weights.transpose(1, 2), terms, out=out)
