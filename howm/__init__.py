@@ -30,7 +30,7 @@ _PUBLIC = {
     "WorldModel": "models.worldmodel",
     "WorldSpec": "models.worldmodel",
     "METHODS": "models.methods",
-    "TrainConfig": "models.methods",
+    "TrainConfig": "config",
     "load": "checkpoint",
     "fit": "train",
     "evaluate": "evaluation",

@@ -137,10 +137,13 @@ def hold_out(episodes: Episodes, share: float, rng: np.random.Generator) -> tupl
 
 
 class Rollouts:
-    """k-step paths for evaluation: every episode gives one query, from its first frame."""
+    """k-step paths for evaluation: every episode gives one query, from its first frame.
 
-    def __init__(self, episodes: Episodes) -> None:
-        self.episodes = episodes
+    ``moving`` is the rule by which the episodes were played (see ``random_walk``); near misses follow it too.
+    """
+
+    def __init__(self, episodes: Episodes, moving: float | None = 0.9) -> None:
+        self.episodes, self.moving = episodes, moving
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -168,17 +171,18 @@ class Rollouts:
 
     def picture_labels(self, steps: int) -> Int[np.ndarray, "E steps+1"]:
         """Equal numbers for equal pictures, of frames 0 ... steps: the true states of data that has no states."""
-        frames = [self.observe(t, slice(None)).flatten(1).numpy() for t in range(steps + 1)]
-        digests = [int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest()) for rows in frames for row in rows]
+        digests = [
+            int.from_bytes(blake2b(picture.numpy().tobytes(), digest_size=8).digest())
+            for t in range(steps + 1)
+            for picture in self.observe(t, slice(None))
+        ]
         labels = np.unique(np.array(digests, dtype=np.uint64), return_inverse=True)[1]
         return labels.reshape(steps + 1, len(self)).T
 
-    def counterfactuals(
-        self, steps: int, count: int, moving: float | None, rng: np.random.Generator
-    ) -> Int[np.ndarray, "E count K"]:
+    def counterfactuals(self, steps: int, count: int, rng: np.random.Generator) -> Int[np.ndarray, "E count K"]:
         """Where ``count`` other random walks of ``steps`` actions end that start where each episode starts."""
         renderer, scene_ids, cells = self.episodes.state()
         start = np.repeat(cells[:, 0], count, axis=0)
         headings = np.repeat(renderer.library.headings[scene_ids], count, axis=0)
-        ends = random_walk(renderer.grid, headings, start, steps, moving, rng)[0][:, -1]
+        ends = random_walk(renderer.grid, headings, start, steps, self.moving, rng)[0][:, -1]
         return ends.reshape(len(self), count, -1)

@@ -48,7 +48,7 @@ class Checkpoint:
 
 def save_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
     about = {"format": FORMAT, "version": VERSION, **checkpoint.about}
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+    tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in checkpoint.tensors.items()}
     with written_whole(path) as temporary:
         try:
             save_file(tensors, temporary, metadata={"howm": json.dumps(about)})
@@ -95,8 +95,7 @@ def training_world(about: dict[str, Any]) -> tuple[Renderer, SceneSet]:
 def spec_of(dataset: Dataset) -> WorldSpec:
     """What a model may know of the world of a dataset."""
     height, width = dataset.train.picture_shape[:2]
-    cell_pixels = dataset.renderer.cell_pixels if dataset.renderer is not None else 10
-    return WorldSpec(dataset.n, dataset.k, height, width, cell_pixels)
+    return WorldSpec(dataset.n, dataset.k, height, width, dataset.cell_pixels)
 
 
 def versions() -> dict[str, str]:
@@ -104,10 +103,11 @@ def versions() -> dict[str, str]:
 
 
 def find_checkpoint(run: str | os.PathLike[str], which: str = "best") -> Path:
-    """The best or last checkpoint of a run directory, or the file itself."""
+    """The best or last checkpoint of a run directory, or the file itself; before the first check last is best."""
     path = Path(run)
     if path.is_dir():
         path = path / f"{which}.safetensors"
+        path = path if path.is_file() else path.with_name("last.safetensors")
     if not path.is_file():
         raise HowmError(f"{run} holds no trained model; train one with `howm train --out {run} ...`")
     return path

@@ -1,10 +1,11 @@
 """Typed configuration: frozen dataclasses to and from plain values, with errors that name the key."""
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 
@@ -13,9 +14,46 @@ from howm.errors import HowmError
 C = TypeVar("C")
 
 
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """How to fit. The defaults are the paper's: 100 passes over 100,000 transitions in batches of 1,024."""
+
+    steps: int = 9_766
+    batch: int = 1_024
+    lr: float = 5e-4
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup: int = 0
+    same_scene: float = 0.5  # the paper's ε: the share of negatives from the same scene
+    hold_out: float = 0.05  # the share of training episodes that choose the best checkpoint
+    check_every: int = 500
+    log_every: int = 50
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "check_every", "log_every"):
+            if getattr(self, name) < 1:
+                raise HowmError(f"train.{name}={getattr(self, name)} is too small; give 1 or more")
+        if not 0 < self.lr < math.inf:
+            raise HowmError(f"train.lr={self.lr} is no learning rate; give a number above 0")
+        if self.warmup < 0:
+            raise HowmError(f"train.warmup={self.warmup} is negative; give a number of steps, or 0")
+        if not 0 <= self.same_scene <= 1:
+            raise HowmError(f"train.same_scene={self.same_scene} is no probability; give a number from 0 to 1")
+        if not 0 < self.hold_out < 1:
+            raise HowmError(f"train.hold_out={self.hold_out} is no share; give a number between 0 and 1")
+        if self.check_every % self.log_every:
+            raise HowmError(
+                f"train.check_every={self.check_every} is no multiple of train.log_every={self.log_every}; "
+                "change one of them"
+            )
+
+
 def from_plain(cls: type[C], values: Mapping[str, Any], where: str = "") -> C:
     """Build a (nested) dataclass from plain values; unknown keys and wrong types are errors."""
     assert dataclasses.is_dataclass(cls)
+    if not isinstance(values, Mapping):
+        raise HowmError(f"{where.rstrip('.') or 'the configuration'}={values!r} should be a group of keys")
     hints = typing.get_type_hints(cls)
     names = [field.name for field in dataclasses.fields(cls)]
     for key in values:
@@ -26,8 +64,6 @@ def from_plain(cls: type[C], values: Mapping[str, Any], where: str = "") -> C:
 
 def _convert(value: Any, hint: Any, key: str) -> Any:
     if dataclasses.is_dataclass(hint):
-        if not isinstance(value, Mapping):
-            raise HowmError(f"{key}={value!r} should be a group of keys")
         return from_plain(typing.cast(type[Any], hint), value, where=f"{key}.")
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:

@@ -125,7 +125,7 @@ class Amounts:
 class Dataset:
     """Training episodes, evaluation episodes in unseen scenes, and as many in training scenes to compare with.
 
-    ``library``, ``grid`` and ``split`` are None for imported pixel data that does not know them.
+    Imported pixel data has no renderer, and no split where it does not name its objects.
     """
 
     world: str
@@ -136,9 +136,17 @@ class Dataset:
     eval_seen: Episodes
     seed: int = 0
     moving: float | None = 0.9
-    library: ObjectLibrary | None = None
     split: SceneSplit | None = None
     renderer: Renderer | None = None
+    cell_pixels: int = 10
+
+    def __post_init__(self) -> None:
+        if self.renderer is not None and self.renderer.cell_pixels != self.cell_pixels:
+            raise HowmError(f"cell_pixels={self.cell_pixels} is not the renderer's {self.renderer.cell_pixels}")
+
+    @property
+    def library(self) -> ObjectLibrary | None:
+        return None if self.renderer is None else self.renderer.library
 
     def part(self, name: str) -> Episodes:
         if name not in PARTS:
@@ -216,9 +224,9 @@ def make_dataset(
         eval_seen=evaluation("eval_seen", split.train),
         seed=seed,
         moving=amounts.moving,
-        library=library,
         split=split,
         renderer=renderer,
+        cell_pixels=cell_pixels,
     )
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from howm.dataset import Episodes
 from howm.envs import Info, RewardFn
 from howm.errors import HowmError
-from howm.models.worldmodel import State, WorldModel
+from howm.models.worldmodel import State, WorldModel, device_of
 from howm.render import Renderer
 from howm.scenes import Scene, as_scene
 
@@ -308,7 +308,7 @@ def _lift(state: State, n: int) -> Float[Tensor, "B N D"]:
 
 
 def _encode(model: WorldModel, renderer: Renderer, ids: np.ndarray, cells: np.ndarray) -> State:
-    device = next(model.parameters(), torch.empty(0)).device
+    device = device_of(model)
     pictures = torch.from_numpy(renderer.render(ids, cells))
     return model.encode(pictures.to(device), torch.from_numpy(ids.astype(np.int64)).to(device))
 
@@ -331,8 +331,7 @@ def _decode(
     distances = []
     embedded = model.embed(references)
     for one, others in zip(model.embed(predicted), embedded.view(-1, count, embedded.shape[1]), strict=True):
-        own = model.distance(one[None], others)
-        distances.append(torch.linalg.vector_norm(others - one, dim=1) if own is None else own[0])
+        distances.append(model.distance(one[None].cpu().double(), others.cpu().double())[0])
     table = torch.stack(distances)
     return table.masked_fill(torch.from_numpy(~allowed).to(table.device), torch.inf).argmin(dim=1)
 

@@ -16,12 +16,13 @@ from torch import Tensor
 
 from howm.batches import Rollouts
 from howm.errors import HowmError
-from howm.models.worldmodel import State, WorldModel
-from howm.ranking import Distance, Metrics, euclidean, ranks_in_both_pools, summarise
+from howm.models.worldmodel import State, WorldModel, device_of
+from howm.ranking import PADDING, Distance, Metrics, euclidean, ranks_in_both_pools, summarise
 
 COUNTERFACTUALS = 20
 CONTROLS = ("do_nothing", "random", "constant", "oracle")
 RANDOM_SIZE = 8  # dimensions of the control `random`
+_STREAM = 200  # of random numbers, apart from those of data and training
 
 Scores = dict[str, dict[str, Metrics]]  # pool ("easy" or "hard") → steps → metrics
 
@@ -51,7 +52,6 @@ def evaluate(
     steps: Sequence[int] = (1, 5, 10),
     *,
     controls: bool = True,
-    moving: float | None = 0.9,
     seed: int = 0,
     chunk: int = 512,
 ) -> Evaluation:
@@ -61,22 +61,31 @@ def evaluate(
             raise HowmError(f"{k} steps cannot be evaluated on episodes of {rollouts.steps} steps; make longer ones")
     was_training = model.training
     model.eval()
+    try:
+        scores = _evaluate(model, rollouts, steps, controls, seed, chunk)
+    finally:
+        model.train(was_training)
+    return Evaluation(scores.pop("model"), {name: scores[name] for name in CONTROLS if name in scores})
+
+
+def _evaluate(
+    model: WorldModel, rollouts: Rollouts, steps: Sequence[int], controls: bool, seed: int, chunk: int
+) -> dict[str, Scores]:
+    """The scores of the model and of the controls, by name."""
     predictions = _predictions(model, rollouts, steps, chunk)
-    all_scores: dict[str, Scores] = {}
+    start = _embed_frames(model, rollouts, 0, chunk)
+    found: dict[str, Scores] = {}
     for k in steps:
-        pool = _Pool.make(rollouts, k, moving, np.random.default_rng([seed, k]))
-        start = _embed_frames(model, rollouts, 0, chunk)
-        views: list[tuple[_View, dict[str, Tensor]]] = [
-            (_ModelView(model, rollouts, pool, chunk), {"model": predictions[k], "do_nothing": start})
-        ]
+        pool = _Pool.make(rollouts, k, np.random.default_rng([seed, _STREAM, k]))
+        predicted = {"model": predictions[k]} | ({"do_nothing": start} if controls else {})
+        views: list[tuple[_View, dict[str, Tensor]]] = [(_ModelView(model, rollouts, pool, chunk), predicted)]
         if controls:
             views += _control_views(rollouts, pool, seed)
         for view, predicted in views:
             for name, scores in _score(view, predicted, pool, rollouts, seed, chunk).items():
                 for kind, metrics in scores.items():
-                    all_scores.setdefault(name, {}).setdefault(kind, {})[str(k)] = metrics
-    model.train(was_training)
-    return Evaluation(all_scores.pop("model"), {name: all_scores[name] for name in CONTROLS if name in all_scores})
+                    found.setdefault(name, {}).setdefault(kind, {})[str(k)] = metrics
+    return found
 
 
 def _rows(total: int, size: int) -> list[slice]:
@@ -85,7 +94,7 @@ def _rows(total: int, size: int) -> list[slice]:
 
 def _predictions(model: WorldModel, rollouts: Rollouts, steps: Sequence[int], chunk: int) -> dict[int, Tensor]:
     """Embeddings of the model's own open-loop predictions after each number of steps."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     found: dict[int, list[Tensor]] = {k: [] for k in steps}
     for rows in _rows(len(rollouts), chunk):
         state = _encode(model, rollouts.observe(0, rows), rollouts.object_ids(rows))
@@ -98,7 +107,7 @@ def _predictions(model: WorldModel, rollouts: Rollouts, steps: Sequence[int], ch
 
 
 def _encode(model: WorldModel, obs: Tensor, object_ids: Tensor | None) -> State:
-    device = next(model.parameters()).device
+    device = device_of(model)
     return model.encode(obs.to(device), None if object_ids is None else object_ids.to(device))
 
 
@@ -123,17 +132,22 @@ class _Pool:
     ends: Int[np.ndarray, "E C K"] | None
 
     @classmethod
-    def make(cls, rollouts: Rollouts, k: int, moving: float | None, rng: np.random.Generator) -> "_Pool":
+    def make(cls, rollouts: Rollouts, k: int, rng: np.random.Generator) -> "_Pool":
         episodes = rollouts.episodes
         if episodes.cells is None:
             own = rollouts.picture_labels(k)
-            return cls(k, own[:, k], own[:, :k], None)
-        ends = rollouts.counterfactuals(k, COUNTERFACTUALS, moving, rng)
+            return cls.labelled(k, own[:, k], own[:, :k], None)
+        ends = rollouts.counterfactuals(k, COUNTERFACTUALS, rng)
         states = np.concatenate([episodes.cells[:, : k + 1], ends], axis=1)  # (E, k+1+C, K)
         scene = np.broadcast_to(episodes.scene_index[:, None, None], (*states.shape[:2], 1))
         rows = np.concatenate([scene, states], axis=2).astype(np.int32)
         labels = _label_rows(rows.reshape(-1, rows.shape[-1])).reshape(states.shape[:2])
-        return cls(k, labels[:, k], np.delete(labels, k, axis=1), ends)
+        return cls.labelled(k, labels[:, k], np.delete(labels, k, axis=1), ends)
+
+    @classmethod
+    def labelled(cls, k: int, labels: np.ndarray, extra_labels: np.ndarray, ends: np.ndarray | None) -> "_Pool":
+        """A near miss that is among the targets already would count twice as a rival: it is left out."""
+        return cls(k, labels, np.where(np.isin(extra_labels, labels), PADDING, extra_labels), ends)
 
     def extra_frames(self, rollouts: Rollouts, rows: slice) -> tuple[Tensor, Tensor | None]:
         """Pictures and object ids of the near misses of some queries, query by query."""
@@ -182,7 +196,7 @@ class _ModelView(_View):
         obs, ids = self.pool.extra_frames(self.rollouts, rows)
         parts = [
             self.model.embed(_encode(self.model, obs[part], None if ids is None else ids[part])).cpu()
-            for part in _rows(len(obs), 8 * self.chunk)
+            for part in _rows(len(obs), 2 * self.chunk)
         ]
         embedded = torch.cat(parts)
         return embedded.view(-1, self.pool.extra_labels.shape[1], embedded.shape[-1])
@@ -260,7 +274,7 @@ def _score(
     for name, parts in found.items():
         easy, hard = (np.concatenate(part) for part in zip(*parts, strict=True))
         scores[name] = {
-            kind: summarise(values, rollouts.scene_index, np.random.default_rng([seed, pool.k]))
+            kind: summarise(values, rollouts.scene_index, np.random.default_rng([seed, _STREAM, pool.k]))
             for kind, values in (("easy", easy), ("hard", hard))
         }
     return scores

@@ -30,7 +30,7 @@ HELD_OUT = 10  # one episode in so many becomes an evaluation path where there i
 ENVIRONMENTS = {"shapes": "howm/Shapes-v0", "rush_hour": "howm/RushHour-v0"}
 
 
-def import_cswm(train: Path, eval: Path, eval_seen: Path | None, n: int, k: int) -> Dataset:
+def import_cswm(train: Path, eval: Path, eval_seen: Path | None, n: int, k: int, cell_pixels: int = 10) -> Dataset:
     """Read pixel data; objects are known, and unseen scenes can be certified, where the files have ``ids``.
 
     Without ``eval_seen``, a tenth of each training scene's episodes (at least one, where it has two) leaves the
@@ -51,7 +51,7 @@ def import_cswm(train: Path, eval: Path, eval_seen: Path | None, n: int, k: int)
     if training.scene_ids is not None and unseen.scene_ids is not None:
         train_scenes, eval_scenes = (np.unique(ids, axis=0) for ids in (training.scene_ids, unseen.scene_ids))
         split = SceneSplit(SceneSet.from_array(n, train_scenes), SceneSet.from_array(n, eval_scenes))
-    return Dataset("pixels", n, k, training, unseen, seen, moving=None, split=split)
+    return Dataset("pixels", n, k, training, unseen, seen, moving=None, split=split, cell_pixels=cell_pixels)
 
 
 def _hold_out_paths(episodes: Episodes, steps: int, path: Path) -> tuple[Episodes, Episodes]:
@@ -163,11 +163,11 @@ def _frames(episodes: Episodes, row: int) -> np.ndarray:
 def export_cswm(dataset: Dataset, part: str, path: str | os.PathLike[str]) -> None:
     """Write a part of a dataset as C-SWM and HOWM read it."""
     episodes = dataset.part(part)
-    packed = {"compression": "gzip", "compression_opts": 1}  # any h5py unpacks it unasked
     with written_whole(Path(path)) as temporary, new_hdf5(temporary) as file:
         for row in range(len(episodes)):
             frames = _frames(episodes, row)
             frames = (frames / np.float32(255) if frames.dtype == np.uint8 else frames).transpose(0, 3, 1, 2)
+            packed = {"compression": "gzip", "compression_opts": 1, "chunks": (1, *frames.shape[1:])}  # h5py unpacks it
             group = file.create_group(str(row))
             group.create_dataset("obs", data=frames[:-1], **packed)
             group.create_dataset("action", data=episodes.actions[row])

@@ -2,17 +2,18 @@
 
 import itertools
 import json
-import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import comb
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from howm.batches import Rollouts
-from howm.checkpoint import Checkpoint, find_checkpoint, load_checkpoint, rebuild, training_world
-from howm.config import read_yaml
+from howm.checkpoint import Checkpoint, find_checkpoint, load_checkpoint, rebuild, spec_of, training_world
+from howm.config import read_yaml, to_plain
 from howm.dataset import Episodes, collect
 from howm.equivariance import equivariance_error
 from howm.errors import HowmError
@@ -21,6 +22,17 @@ from howm.scenes import DEFAULT_SCENES, Scene, SceneSet, as_scene
 from howm.storage import file_hash, load_dataset, written_whole
 
 FRESH_EPISODES = 10_000
+_STREAM = 300  # of random numbers for fresh episodes
+
+
+@dataclass(frozen=True)
+class EvaluationData:
+    """Episodes in scenes that a run did not train on, and in scenes that it did."""
+
+    unseen: Episodes
+    seen: Episodes
+    moving: float | None
+    about: dict[str, Any]  # for results.json: where the episodes come from
 
 
 def evaluate_run(
@@ -31,24 +43,77 @@ def evaluate_run(
     fresh_seed: int | None = None,
     equivariance: bool = False,
 ) -> dict[str, Any]:
-    """Evaluate the best model of a run on its data, or on fresh episodes; nothing is written."""
+    """Evaluate the best model of a run on its data, on other data, or on fresh episodes; nothing is written."""
+    if not steps or min(steps) < 1:
+        raise HowmError(f"steps={list(steps)} cannot be evaluated; give numbers of 1 or more")
     checkpoint = load_checkpoint(find_checkpoint(run))
     if fresh_seed is not None:
-        unseen, seen = fresh_episodes(checkpoint, max(steps), fresh_seed)
+        chosen = fresh_episodes(checkpoint, max(steps), fresh_seed)
     else:
-        dataset = load_dataset(data or _data_path(Path(run), checkpoint))
-        unseen, seen = dataset.eval, dataset.eval_seen
-    model, moving = rebuild(checkpoint), checkpoint.about["data"]["moving"]
-    on_unseen = evaluate(model, Rollouts(unseen), steps, moving=moving)
-    on_seen = evaluate(model, Rollouts(seen), steps, moving=moving, controls=False)
-    results = summarise_run(checkpoint, on_unseen, on_seen, unseen)
-    if fresh_seed is not None:
-        results["fresh_seed"] = fresh_seed
+        chosen = stored_episodes(checkpoint, data or _data_path(Path(run), checkpoint))
     if equivariance:
-        report = equivariance_error(model, unseen, np.random.default_rng(0))
-        print(report, file=sys.stderr)
-        results["equivariance"] = report.to_json()
+        chosen.unseen.state()  # refuses pictures without states before any work
+    model = rebuild(checkpoint).to("cuda" if torch.cuda.is_available() else "cpu")
+
+    # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
+    seen, unseen = matched(chosen.seen, chosen.unseen)
+    on_unseen = evaluate(model, Rollouts(chosen.unseen, chosen.moving), steps)
+    on_seen = evaluate(model, Rollouts(seen, chosen.moving), steps, controls=False)
+    comparable = on_unseen
+    if len(unseen) < len(chosen.unseen):
+        comparable = evaluate(model, Rollouts(unseen, chosen.moving), steps, controls=False)
+
+    costs = load_checkpoint(find_checkpoint(run, "last")).about
+    results = _summarise(checkpoint, chosen, on_unseen, on_seen, comparable, costs)
+    results["params"] = sum(parameter.numel() for parameter in model.parameters())
+    if equivariance:
+        results["equivariance"] = equivariance_error(model, chosen.unseen, np.random.default_rng(0)).to_json()
     return results
+
+
+def _summarise(
+    checkpoint: Checkpoint,
+    chosen: EvaluationData,
+    on_unseen: Evaluation,
+    on_seen: Evaluation,
+    comparable: Evaluation,
+    costs: dict[str, Any],
+) -> dict[str, Any]:
+    """The layout of results.json; gaps are train minus eval MRR by number of steps."""
+    about, data = checkpoint.about, checkpoint.about["data"]
+    ours, seen, compared = on_unseen.to_json(), on_seen.to_json()["model"], comparable.to_json()["model"]
+
+    def gap(pool: str) -> dict[str, float]:
+        return {k: seen[pool][k]["mrr"] - compared[pool][k]["mrr"] for k in seen[pool]}
+
+    return {
+        "status": "ok",
+        "method": about["method"],
+        "preset": about.get("preset"),
+        "env": data["world"],
+        "n": data["n"],
+        "k": data["k"],
+        "seed": about["seed"],
+        "unseen": unseen_label(checkpoint, chosen.unseen),
+        "eval": ours["model"]["easy"],
+        "eval_hard": ours["model"]["hard"],
+        "train": seen["easy"],
+        "train_hard": seen["hard"],
+        "gap": gap("easy"),
+        "gap_hard": gap("hard"),
+        "controls": {
+            name: {"eval": scores["easy"], "eval_hard": scores["hard"]} for name, scores in ours["controls"].items()
+        },
+        "pool": len(chosen.unseen),
+        "scenes": int(chosen.unseen.scene_index.max()) + 1,
+        "best_step": checkpoint.step,
+        "steps": costs["step"],
+        "train_seconds": costs["train_seconds"],
+        "train_cpu_seconds": costs["train_cpu_seconds"],
+        "peak_memory_mb": costs["peak_memory_mb"],
+        "data": chosen.about,
+        "versions": about["versions"],
+    }
 
 
 def results_path(results: dict[str, Any], folder: Path) -> Path:
@@ -63,44 +128,52 @@ def save_results(results: dict[str, Any], path: Path) -> Path:
     return path
 
 
-def summarise_run(
-    checkpoint: Checkpoint, on_unseen: Evaluation, on_seen: Evaluation, unseen: Episodes
-) -> dict[str, Any]:
-    """The layout of results.json; gaps are train minus eval MRR by number of steps."""
-    about = checkpoint.about
-    data = about["data"]
-    ours, seen = on_unseen.to_json(), on_seen.to_json()["model"]
+def matched(seen: Episodes, unseen: Episodes) -> tuple[Episodes, Episodes]:
+    """Equally many episodes in equally many scenes of both, all of them where they match already."""
+    sizes = [np.bincount(episodes.scene_index) for episodes in (seen, unseen)]
+    if sorted(sizes[0]) == sorted(sizes[1]):
+        return seen, unseen
+    scenes, each = min(len(size) for size in sizes), min(int(size.min()) for size in sizes)
 
-    def gap(pool: str) -> dict[str, float]:
-        return {k: seen[pool][k]["mrr"] - ours["model"][pool][k]["mrr"] for k in seen[pool]}
+    def cut(episodes: Episodes) -> Episodes:
+        rows = [np.flatnonzero(episodes.scene_index == scene)[:each] for scene in range(scenes)]
+        return episodes.select(np.concatenate(rows))
 
-    return {
-        "status": "ok",
-        "method": about["method"],
-        "preset": about.get("preset"),
-        "env": data["world"],
-        "n": data["n"],
-        "k": data["k"],
-        "seed": about["seed"],
-        "unseen": "eval scenes are unseen in training" if data["n"] > data["k"] else "no unseen scene exists",
-        "eval": ours["model"]["easy"],
-        "eval_hard": ours["model"]["hard"],
-        "train": seen["easy"],
-        "train_hard": seen["hard"],
-        "gap": gap("easy"),
-        "gap_hard": gap("hard"),
-        "controls": {
-            name: {"eval": scores["easy"], "eval_hard": scores["hard"]} for name, scores in ours["controls"].items()
-        },
-        "pool": len(unseen),
-        "scenes": int(unseen.scene_index.max()) + 1,
-        "params": sum(tensor.numel() for tensor in rebuild(checkpoint).parameters()),
-        "step": checkpoint.step,
-        "train_seconds": about["train_seconds"],
-        "train_cpu_seconds": about["train_cpu_seconds"],
-        "peak_memory_mb": about["peak_memory_mb"],
-        "versions": about["versions"],
-    }
+    return cut(seen), cut(unseen)
+
+
+def unseen_label(checkpoint: Checkpoint, unseen: Episodes) -> str:
+    """What can be said of the scenes of evaluation."""
+    data = checkpoint.about["data"]
+    if data["n"] == data["k"]:
+        return "no unseen scene exists"
+    if unseen.scene_ids is None or "train_scenes" not in data:
+        return "unknown: the data names no objects"
+    return "eval scenes are unseen in training"
+
+
+def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
+    """The evaluation episodes of a dataset that fits the model and has none of its training scenes in ``eval``."""
+    dataset = load_dataset(path)
+    trained = checkpoint.about["data"]
+    if to_plain(spec_of(dataset)) != checkpoint.about["spec"]:
+        raise HowmError(
+            f"{path} has {to_plain(spec_of(dataset))}, but the model was made for {checkpoint.about['spec']}"
+        )
+    if (
+        dataset.library is not None
+        and json.loads(dataset.library.to_json())["objects"] != trained["library"]["objects"]
+    ):
+        raise HowmError(f"{path} shows other objects than the model was trained with; make it with its --library-seed")
+    if dataset.n > dataset.k and dataset.eval.scene_ids is not None and "train_scenes" in trained:
+        scenes = {tuple(int(i) for i in ids) for ids in np.unique(dataset.eval.scene_ids, axis=0)}
+        overlap = scenes & {tuple(scene) for scene in trained["train_scenes"]}
+        if overlap:
+            raise HowmError(
+                f"{len(overlap)} evaluation scenes of {path} are training scenes of the run; use --fresh-seed"
+            )
+    about = {"hash": file_hash(path), "seed": dataset.seed, "moving": dataset.moving}
+    return EvaluationData(dataset.eval, dataset.eval_seen, dataset.moving, about)
 
 
 def _data_path(run: Path, checkpoint: Checkpoint) -> Path:
@@ -113,21 +186,16 @@ def _data_path(run: Path, checkpoint: Checkpoint) -> Path:
     return Path(path)
 
 
-def fresh_episodes(
-    checkpoint: Checkpoint, steps: int, seed: int, episodes: int = FRESH_EPISODES
-) -> tuple[Episodes, Episodes]:
-    """New episodes in scenes that training did not contain (all of them when few exist), and in as many that it did."""
+def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int, episodes: int = FRESH_EPISODES) -> EvaluationData:
+    """New episodes in scenes that training did not contain (all of them when few exist), and in scenes that it did."""
     renderer, train = training_world(checkpoint.about)
     moving = checkpoint.about["data"]["moving"]
-    rng = np.random.default_rng([seed, 99])
+    rng = np.random.default_rng([seed, _STREAM])
     unseen = draw_unseen(train, DEFAULT_SCENES, rng) if train.n > train.k else train
-    count = min(len(unseen), len(train))
-
-    def play(scenes: SceneSet) -> Episodes:
-        chosen = [scenes.scenes[i] for i in rng.permutation(len(scenes))[:count]]
-        return collect(renderer, SceneSet(train.n, train.k, tuple(chosen)), episodes, steps, rng, moving)
-
-    return play(unseen), play(train)
+    some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]
+    seen = SceneSet(train.n, train.k, tuple(some))
+    on_unseen, on_seen = (collect(renderer, scenes, episodes, steps, rng, moving) for scenes in (unseen, seen))
+    return EvaluationData(on_unseen, on_seen, moving, {"fresh_seed": seed, "moving": moving})
 
 
 def draw_unseen(train: SceneSet, count: int, rng: np.random.Generator) -> SceneSet:

@@ -37,6 +37,8 @@ def written_whole(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())  # else a power cut could leave the new name with old bytes
         temporary.replace(path)
     except OSError as error:
         raise HowmError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
@@ -98,10 +100,10 @@ def _write(file: h5py.File, dataset: Dataset) -> None:
     """Every byte that says something is under a checksum: of HDF5's headers (in this version), of gzip or of ours."""
     file.attrs["format"] = np.bytes_(FORMAT)  # a str would be of variable length, whose damage makes HDF5 loop forever
     file.attrs["version"] = VERSION
-    about: dict[str, Any] = {name: getattr(dataset, name) for name in ("world", "n", "k", "seed", "moving")}
+    fields = ("world", "n", "k", "seed", "moving", "cell_pixels")
+    about: dict[str, Any] = {name: getattr(dataset, name) for name in fields}
     if dataset.renderer is not None:
-        grid = dataset.renderer.grid
-        about |= {"grid": [grid.height, grid.width], "cell_pixels": dataset.renderer.cell_pixels}
+        about["grid"] = [dataset.renderer.grid.height, dataset.renderer.grid.width]
     _write_text(file, "about", json.dumps(about))
     if dataset.library is not None:
         _write_text(file, "library", dataset.library.to_json())
@@ -168,7 +170,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
 def _read(file: h5py.File) -> Dataset:
     about = json.loads(_read_text(file, "about"))
     n, k = int(about["n"]), int(about["k"])
-    library = split = renderer = None
+    split = renderer = None
     if "library" in file:
         library = ObjectLibrary.from_json(_read_text(file, "library"))
         renderer = Renderer(library, Grid(*about["grid"]), about["cell_pixels"])
@@ -179,7 +181,7 @@ def _read(file: h5py.File) -> Dataset:
         split = SceneSplit(sets["train"], sets["eval"], bool(file["split"].attrs["consecutive"]))
     parts = {name: _read_episodes(file[name], n, k, renderer) for name in PARTS}
     return Dataset(about["world"], n, k, **parts, seed=about["seed"], moving=about["moving"],
-                   library=library, split=split, renderer=renderer)  # fmt: skip
+                   split=split, renderer=renderer, cell_pixels=about["cell_pixels"])  # fmt: skip
 
 
 def _read_episodes(group: h5py.Group, n: int, k: int, renderer: Renderer | None) -> Episodes:

@@ -39,7 +39,7 @@ FullModel = Float[np.ndarray, "S A S"]  # T̂(s' | s, a) of the full MDP
 SlotModel = Float[np.ndarray, "P B P"]  # of the slot MDP
 
 EXACT = 1e-12  # numbers closer than this are equal
-MOST_ENTRIES = 5_000_000  # of a transition table
+MOST_SAMPLES = 5_000_000  # (s, a, s', σ)
 NOISE = 0.3  # the share of a made-up model that is not the true dynamics
 
 
@@ -53,7 +53,7 @@ class TabularLibrary:
         states, actions = comb(n, k) * perm(grid.cell_count, k), 4 * n
         if not 1 <= k <= n:
             raise HowmError(f"a scene of k={k} objects cannot be drawn from a library of n={n}; give 1 <= k <= n")
-        if states**2 * actions > MOST_ENTRIES or factorial(n) > 1000:
+        if states * actions * perm(grid.cell_count, k) * factorial(n) > MOST_SAMPLES:
             raise HowmError(f"n={n}, k={k} has {states} states, too many to enumerate; choose a smaller world")
         self.library, self.k, self.grid = library, k, grid
         self.scenes = np.array(list(itertools.combinations(range(n), k)))  # (C, K)

@@ -9,10 +9,8 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,14 +19,14 @@ from tqdm import tqdm
 
 from howm.batches import FrameIndex, Transitions, hold_out
 from howm.checkpoint import Checkpoint, describe_data, load_checkpoint, save_checkpoint, spec_of, versions
-from howm.config import to_plain, to_yaml
+from howm.config import TrainConfig, to_plain
 from howm.dataset import Dataset
 from howm.errors import HowmError
-from howm.models.methods import RunConfig, TrainConfig, build_model
+from howm.models.methods import RunConfig, build_model
 from howm.models.worldmodel import WorldModel
-from howm.storage import written_whole
+from howm.rundir import RunDirectory
 
-_HOLD_OUT, _TRAIN, _CHECK, _NOISE = range(4)  # random streams of a run
+_HOLD_OUT, _TRAIN, _CHECK = range(100, 103)  # random streams of a run, apart from those of the data
 
 
 def train_run(
@@ -36,31 +34,34 @@ def train_run(
     data_hash: str | None = None, resume: bool = False, minutes: float | None = None, tensorboard: bool = False,
 ) -> bool:  # fmt: skip
     """Train a method of the table in a run directory; True when it is finished, False when time ran out."""
+    if seed < 0:
+        raise HowmError(f"seed={seed} is negative; give 0 or more")
     spec = spec_of(dataset)
-    model = build_model(config.method, spec, config.model, seed)
     about = {
         "method": config.method,
         "preset": config.preset,
         "model": to_plain(config.model),
         "spec": to_plain(spec),
     }
-    open_run(out, resume)
-    with written_whole(out / "config.yaml") as temporary:
-        plain = {"data": data_path, "data_hash": data_hash, "seed": seed, **about, "train": to_plain(config.train)}
-        del plain["spec"]
-        temporary.write_text(to_yaml(plain), encoding="utf-8")
-    return fit(model, dataset, config.train, out, seed, about=about, data_hash=data_hash, resume=resume,
-               minutes=minutes, tensorboard=tensorboard)  # fmt: skip
+    model = build_model(config.method, spec, config.model, seed)
+    return fit(model, dataset, config.train, out, seed, about=about, data_path=data_path, data_hash=data_hash,
+               resume=resume, minutes=minutes, tensorboard=tensorboard)  # fmt: skip
 
 
-def open_run(out: Path, resume: bool) -> None:
-    """Make the directory of a run; an old run is never overwritten."""
-    if not resume and (out / "last.safetensors").exists():
-        raise HowmError(f"{out} already holds a run; go on with --resume or choose another --out")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HowmError(f"cannot make the run directory {out}: {error.strerror}") from error
+def fit(
+    model: WorldModel, dataset: Dataset, config: TrainConfig, out: Path, seed: int = 0, *,
+    about: dict[str, Any] | None = None, data_path: str | None = None, data_hash: str | None = None,
+    resume: bool = False, minutes: float | None = None, tensorboard: bool = False,
+) -> bool:  # fmt: skip
+    """Fit ``model``, leave checkpoints and metrics in ``out``, and, when finished, the best weights in ``model``.
+
+    Any module that follows the contract of WorldModel can be given. Under ``torchrun`` each process takes its share
+    of a batch of (processes x config.batch). The best checkpoint is chosen by held-out *training* episodes.
+    """
+    run = RunDirectory(Path(out), resume)
+    return _Fit(model, dataset, config, run, seed, about or {"method": None}, data_path, data_hash).run(
+        resume, minutes, tensorboard
+    )
 
 
 def keep_freed_memory() -> None:
@@ -82,33 +83,20 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return rate * min(1.0, (step + 1) / config.warmup) if config.warmup else rate
 
 
-def fit(
-    model: WorldModel, dataset: Dataset, config: TrainConfig, out: Path, seed: int = 0, *,
-    about: dict[str, Any] | None = None, data_hash: str | None = None, resume: bool = False,
-    minutes: float | None = None, tensorboard: bool = False,
-) -> bool:  # fmt: skip
-    """Fit ``model`` and leave ``last`` and ``best`` checkpoints and ``metrics.jsonl`` in ``out``.
-
-    Any module that follows the contract of WorldModel can be given. Under ``torchrun`` each process takes its share
-    of a batch of (processes x config.batch). The best checkpoint is chosen by held-out *training* episodes.
-    """
-    if config.check_every % config.log_every:
-        raise HowmError(f"train.check_every={config.check_every} is no multiple of train.log_every={config.log_every}")
-    open_run(out, resume)
-    return _Fit(model, dataset, config, out, seed, about or {"method": None}, data_hash).run(
-        resume, minutes, tensorboard
-    )
-
-
 class _Fit:
     def __init__(
-        self, model: WorldModel, dataset: Dataset, config: TrainConfig, out: Path, seed: int,
-        about: dict[str, Any], data_hash: str | None,
+        self, model: WorldModel, dataset: Dataset, config: TrainConfig, directory: RunDirectory, seed: int,
+        about: dict[str, Any], data_path: str | None, data_hash: str | None,
     ) -> None:  # fmt: skip
         from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
 
-        self.config, self.out, self.seed = config, out, seed
-        self.accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=config.precision)
+        if config.precision == "fp16" and not torch.cuda.is_available():
+            raise HowmError("train.precision=fp16 needs a GPU; use bf16 or fp32")
+        AcceleratorState._reset_state()  # else a second fit in one process could not choose its own precision
+        precision = "no" if config.precision == "fp32" else config.precision
+        self.accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision)
+        self.config, self.directory, self.seed, self.data_path = config, directory, seed, data_path
         learn, check = hold_out(dataset.train, config.hold_out, np.random.default_rng([seed, _HOLD_OUT]))
         self.transitions = Transitions(learn, config.same_scene)
         self.held_out = Transitions(check, config.same_scene)
@@ -117,8 +105,8 @@ class _Fit:
         trained = torch.compile(model) if config.compile else model
         self.model, self.optimizer = self.accelerator.prepare(trained, optimizer)
         self.about = {**about, "train": to_plain(config), "seed": seed, "versions": versions()}
-        self.about["data"] = describe_data(dataset, data_hash)
-        self.step, self.seconds, self.cpu_seconds, self.best = 0, 0.0, 0.0, math.inf
+        self.about |= {"data": describe_data(dataset, data_hash), "processes": self.accelerator.num_processes}
+        self.step, self.seconds, self.cpu_seconds, self.peak_memory_mb, self.best = 0, 0.0, 0.0, 0.0, math.inf
 
     @property
     def leads(self) -> bool:
@@ -126,36 +114,55 @@ class _Fit:
         return bool(self.accelerator.is_main_process)
 
     def run(self, resume: bool, minutes: float | None, tensorboard: bool) -> bool:
-        if resume and (self.out / "last.safetensors").exists():
-            self._restore(load_checkpoint(self.out / "last.safetensors"))
-        if self.step >= self.config.steps:
-            return True
-        self._note(f"{'goes on' if self.step else 'begins'} at step {self.step} of {self.config.steps}: {versions()}")
+        if resume and self.directory.last.exists():
+            self._restore(load_checkpoint(self.directory.last))
+        finished = self.step >= self.config.steps
+        if not finished:
+            if self.leads:
+                plain = {
+                    name: self.about[name]
+                    for name in ("method", "preset", "seed", "model", "train")
+                    if name in self.about
+                }
+                data = {"data": self.data_path, "data_hash": self.about["data"]["hash"]}
+                self.directory.begin(data | plain, self.step, tensorboard)
+            self._note(f"begins at step {self.step} of {self.config.steps}, {versions()}")
+            try:
+                with torch.random.fork_rng():
+                    finished = self._loop(minutes)
+            finally:
+                self.directory.close()
+            self._note(f"{'finished' if finished else 'time is up'} at step {self.step} after {self.seconds:.0f} s")
+        self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
+        if finished:
+            self.raw_model.load_state_dict(load_checkpoint(self.directory.best).weights())
+        return finished
+
+    def _loop(self, minutes: float | None) -> bool:
         began, cpu_began = time.monotonic() - self.seconds, time.process_time() - self.cpu_seconds
         deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
         window: list[dict[str, float]] = []
-        with self._metrics(tensorboard) as log, _progress(self) as bar, torch.random.fork_rng():
+        with self._progress() as bar:
             while self.step < self.config.steps:
                 window.append(self._update())
                 self.step += 1
                 ends = self.step == self.config.steps
-                if self.step % self.config.log_every == 0 or ends:
-                    means = {name: float(np.mean([row[name] for row in window])) for name in window[0]}
-                    self._refuse_nan(means["loss"])
-                    log({"step": self.step, "lr": learning_rate(self.config, self.step - 1), **means})
-                    bar.set_postfix(loss=f"{means['loss']:.4f}", refresh=False)
-                    bar.update(self.step - bar.n)
-                    window.clear()
-                    late = self._agree(time.monotonic() > deadline)
-                    self.seconds, self.cpu_seconds = time.monotonic() - began, time.process_time() - cpu_began
-                    if self.step % self.config.check_every == 0 or ends:
-                        self._check(log)
-                    elif late:
-                        self._save("last")
-                    if late and not ends:
-                        self._note(f"stopped at step {self.step}: time is up")
-                        return False
-        self._note(f"finished after {self.seconds:.0f} s")
+                if self.step % self.config.log_every and not ends:
+                    continue
+                means = {name: float(np.mean([row[name] for row in window])) for name in window[0]}
+                window.clear()
+                self._refuse_nan("loss", means["loss"])
+                self._log({"step": self.step, "lr": learning_rate(self.config, self.step - 1), **means})
+                bar.set_postfix(loss=f"{means['loss']:.4f}", refresh=False)
+                bar.update(self.step - bar.n)
+                late = self._any_process(time.monotonic() > deadline)
+                self.seconds, self.cpu_seconds = time.monotonic() - began, time.process_time() - cpu_began
+                if self.step % self.config.check_every == 0 or ends:
+                    self._check()
+                elif late:
+                    self._save("last")
+                if late and not ends:
+                    return False
         return True
 
     def _update(self) -> dict[str, float]:
@@ -177,7 +184,7 @@ class _Fit:
             values = self.accelerator.reduce(values, reduction="mean")
         return dict(zip(("loss", *logs), values.tolist(), strict=True))
 
-    def _check(self, log: "_Log") -> None:
+    def _check(self) -> None:
         """Measure the loss on held-out training episodes and write the checkpoints."""
         rng = np.random.default_rng([self.seed, _CHECK])  # the same negatives every time
         self.raw_model.eval()
@@ -187,36 +194,41 @@ class _Fit:
                 loss, _ = self.raw_model(self.held_out.load(index).to(self.accelerator.device))
                 total += float(loss) * len(index)
         held_out_loss = total / len(self.held_out)
-        log({"step": self.step, "held_out_loss": held_out_loss})
-        self._note(
-            f"step {self.step}: held-out loss {held_out_loss:.5f}, {self.seconds:.0f} s, best {min(self.best, held_out_loss):.5f}"
-        )
-        if held_out_loss < self.best or not math.isfinite(self.best):
+        self._refuse_nan("held-out loss", held_out_loss)
+        self._log({"step": self.step, "held_out_loss": held_out_loss})
+        if held_out_loss < self.best:
             self.best = held_out_loss
             self._save("best")
         self._save("last")
+        self._note(f"step {self.step}: held-out loss {held_out_loss:.5f}, best {self.best:.5f}, {self.seconds:.0f} s")
 
     def _save(self, which: str) -> None:
         if not self.leads:
             return
         tensors = {f"model.{name}": tensor for name, tensor in self.raw_model.state_dict().items()}
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
+            self._refuse_nan("largest weight", math.inf)
         if which == "last":
             for i, state in self.optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{i}.{name}": torch.as_tensor(value) for name, value in state.items()}
+        self.peak_memory_mb = max(self.peak_memory_mb, _peak_memory_mb())
         progress = {
             "step": self.step,
-            "best_held_out_loss": self.best if math.isfinite(self.best) else None,
+            "best_held_out_loss": None if math.isinf(self.best) else self.best,
             "train_seconds": self.seconds,
             "train_cpu_seconds": self.cpu_seconds,
-            "peak_memory_mb": _peak_memory_mb(),
+            "peak_memory_mb": self.peak_memory_mb,
+            "scaler": self.accelerator.scaler.state_dict() if self.accelerator.scaler is not None else None,
         }
-        save_checkpoint(Checkpoint({**self.about, **progress}, tensors), self.out / f"{which}.safetensors")
+        path = self.directory.best if which == "best" else self.directory.last
+        save_checkpoint(Checkpoint({**self.about, **progress}, tensors), path)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        for name in ("method", "model", "train", "seed", "data"):
-            if name in checkpoint.about and checkpoint.about[name] != json.loads(json.dumps(self.about.get(name))):
+        about = checkpoint.about
+        for name in ("method", "model", "train", "seed", "data", "processes"):
+            if about.get(name) != json.loads(json.dumps(self.about.get(name))):
                 raise HowmError(
-                    f"{self.out} was begun with another {name}; resume with the same, or choose another --out"
+                    f"{self.directory.path} was begun with another {name}; resume with the same or choose another --out"
                 )
         self.raw_model.load_state_dict(checkpoint.weights())
         state: dict[int, dict[str, Tensor]] = {}
@@ -225,99 +237,50 @@ class _Fit:
                 _, i, key = name.split(".")
                 state.setdefault(int(i), {})[key] = tensor
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
-        self.step, self.seconds = checkpoint.step, checkpoint.about["train_seconds"]
-        self.cpu_seconds = checkpoint.about["train_cpu_seconds"]
-        self.best = checkpoint.about["best_held_out_loss"] or math.inf
+        if self.accelerator.scaler is not None and about["scaler"] is not None:
+            self.accelerator.scaler.load_state_dict(about["scaler"])
+        self.step, self.seconds, self.cpu_seconds = about["step"], about["train_seconds"], about["train_cpu_seconds"]
+        self.peak_memory_mb = about["peak_memory_mb"]
+        self.best = math.inf if about["best_held_out_loss"] is None else about["best_held_out_loss"]
 
-    def _note(self, text: str) -> None:
-        """A line with the time of day in log.txt, for people."""
-        if not self.leads:
-            return
-        try:
-            with open(self.out / "log.txt", "a", encoding="utf-8") as file:
-                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-        except OSError as error:
-            raise HowmError(f"cannot write {self.out / 'log.txt'}: {error.strerror}; go on with --resume") from error
-
-    def _refuse_nan(self, loss: float) -> None:
-        if not math.isfinite(loss):
+    def _refuse_nan(self, what: str, value: float) -> None:
+        """Stop before ruined weights are saved."""
+        if self._any_process(not math.isfinite(value)):
             raise HowmError(
-                f"the loss is {loss} at step {self.step}; the last good checkpoint stands. "
+                f"the {what} is {value} at step {self.step}; the last good checkpoint stands. "
                 f"Try a lower train.lr than {self.config.lr}"
             )
 
-    def _agree(self, late: bool) -> bool:
-        """All processes stop together."""
+    def _any_process(self, flag: bool) -> bool:
+        """All processes decide alike."""
         if self.accelerator.num_processes == 1:
-            return late
-        flag = torch.tensor(float(late), device=self.accelerator.device)
-        return bool(self.accelerator.reduce(flag, reduction="sum").item() > 0)
+            return flag
+        total = self.accelerator.reduce(torch.tensor(float(flag), device=self.accelerator.device), reduction="sum")
+        return bool(total.item() > 0)
 
-    @contextmanager
-    def _metrics(self, tensorboard: bool) -> Iterator["_Log"]:
-        """metrics.jsonl, cut back to the checkpoint that the run goes on from."""
-        if not self.leads:
-            yield _Log(None, None)
-            return
-        path = self.out / "metrics.jsonl"
-        kept = [line for line in _whole_lines(path) if json.loads(line)["step"] <= self.step]
-        with written_whole(path) as temporary:
-            temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
-        try:
-            with open(path, "a", encoding="utf-8") as file:
-                yield _Log(file, _tensorboard_writer(self.out) if tensorboard else None)
-        except OSError as error:
-            raise HowmError(
-                f"cannot write {path}: {error.strerror}; free some space and go on with --resume"
-            ) from error
+    def _log(self, row: dict[str, float]) -> None:
+        if self.leads:
+            self.directory.log(row)
 
+    def _note(self, text: str) -> None:
+        if self.leads:
+            self.directory.note(text)
 
-class _Log:
-    """One JSON object per line; no clock in it, so that equal runs give equal files."""
-
-    def __init__(self, file: TextIO | None, writer: Any) -> None:
-        self.file, self.writer = file, writer
-
-    def __call__(self, row: dict[str, float]) -> None:
-        if self.file is not None:
-            self.file.write(json.dumps(row) + "\n")
-            self.file.flush()
-        if self.writer is not None:
-            for name, value in row.items():
-                if name != "step":
-                    self.writer.add_scalar(name, value, row["step"])
-            self.writer.flush()
+    def _progress(self) -> "tqdm[Any]":
+        """A bar on a terminal; elsewhere a line in half a minute."""
+        return tqdm(
+            total=self.config.steps,
+            initial=self.step,
+            disable=not self.leads,
+            unit="step",
+            desc="train",
+            mininterval=0.5 if sys.stderr.isatty() else 30.0,
+            dynamic_ncols=True,
+        )
 
 
 def _rows(index: FrameIndex, rows: slice) -> FrameIndex:
     return FrameIndex(index.obs[rows], index.action[rows], index.next_obs[rows], index.negative_obs[rows])
-
-
-def _whole_lines(path: Path) -> list[str]:
-    """The lines of a file but for a last one that a kill cut short."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return text[: text.rfind("\n") + 1].splitlines()
-
-
-def _tensorboard_writer(out: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise HowmError("TensorBoard is not installed; pip install 'howm[log]' or leave out --tensorboard") from error
-    return SummaryWriter(str(out / "tensorboard"))
-
-
-def _progress(run: _Fit) -> "tqdm[Any]":
-    """A bar on a terminal; plain lines, one in half a minute, elsewhere."""
-    return tqdm(
-        total=run.config.steps,
-        initial=run.step,
-        disable=not run.leads,
-        unit="step",
-        desc="train",
-        mininterval=0.5 if sys.stderr.isatty() else 30.0,
-        dynamic_ncols=True,
-    )
 
 
 def _peak_memory_mb() -> float:

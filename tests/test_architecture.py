@@ -12,7 +12,7 @@ ORDER = [
     *("version", "errors", "shapes", "library", "scenes", "grid", "render", "registration", "envs"),
     *("dataset", "storage", "interop", "batches", "config", "ranking", "losses"),
     *("models.mlp", "models.worldmodel", "models.extract", "models.bind", "models.transition", "models.cswm"),
-    *("models.methods", "equivariance", "tabular", "checkpoint", "train", "evaluation", "results"),
+    *("models.methods", "equivariance", "tabular", "checkpoint", "rundir", "train", "evaluation", "results"),
     *("commands.base", "commands.library", "commands.data", "commands.runs", "cli"),
 ]
 

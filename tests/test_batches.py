@@ -287,7 +287,7 @@ def reachable(start: list[tuple[int, int]], steps: int) -> set[tuple[tuple[int, 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_counterfactual_ends_can_be_reached(moving: float | None, steps: int) -> None:
     episodes = play([[0, 1], [2, 3]], 4)
-    ends = Rollouts(episodes).counterfactuals(steps, 200, moving, rng())
+    ends = Rollouts(episodes, moving).counterfactuals(steps, 200, rng())
     assert ends.shape == (2, 200, 2)
     for row in range(2):
         start = [divmod(int(cell), 3) for cell in episodes.cells[row, 0]]
@@ -300,9 +300,9 @@ def test_counterfactual_ends_can_be_reached(moving: float | None, steps: int) ->
 def test_counterfactuals_are_seeded_and_near() -> None:
     dataset = make_dataset("rush_hour", 10, 5, amounts=Amounts(100, 2, 100, 6))
     rollouts = Rollouts(dataset.eval)
-    ends = rollouts.counterfactuals(4, 20, 0.9, rng(3))
-    assert np.array_equal(ends, rollouts.counterfactuals(4, 20, 0.9, rng(3)))
-    assert not np.array_equal(ends, rollouts.counterfactuals(4, 20, 0.9, rng(4)))
+    ends = rollouts.counterfactuals(4, 20, rng(3))
+    assert np.array_equal(ends, rollouts.counterfactuals(4, 20, rng(3)))
+    assert not np.array_equal(ends, rollouts.counterfactuals(4, 20, rng(4)))
     positions = dataset.renderer.grid.positions
     moved = abs(positions(ends.astype(int)) - positions(dataset.eval.cells[:, :1].astype(int))).sum(axis=(2, 3))
     assert moved.max() <= 4  # one cell a step
@@ -316,7 +316,7 @@ def test_counterfactuals_are_seeded_and_near() -> None:
         (lambda: hold_out(play([[0, 1]] * 4, 1), 0.0, rng()), ["0.0", "between 0 and 1"]),
         (lambda: hold_out(play([[0, 1]] * 4, 1), 1.0, rng()), ["1.0"]),
         (lambda: hold_out(play([[0, 1]], 1), 0.1, rng()), ["1 training episodes", "too few"]),
-        (lambda: Rollouts(as_pixels(play([[0, 1]], 1))).counterfactuals(1, 2, 0.9, rng()), ["no states"]),
+        (lambda: Rollouts(as_pixels(play([[0, 1]], 1))).counterfactuals(1, 2, rng()), ["no states"]),
     ],
 )
 def test_what_cannot_be_is_one_clear_error(make: object, words: list[str]) -> None:

@@ -440,7 +440,7 @@ def test_an_environment_is_named_only_where_one_has_the_data(dataset: Dataset, t
     export_minari(special, "train", tmp_path / "special-v0")
     assert minari.load_dataset("special-v0").env_spec.kwargs["split"] == "all"
     library = dataset.library.permuted(np.arange(N)[::-1])
-    other = replace(dataset, library=library, renderer=Renderer(library, Grid(3, 4), 5))
+    other = replace(dataset, renderer=Renderer(library, Grid(3, 4), 5), cell_pixels=5)
     export_minari(other, "train", tmp_path / "other-v0")
     assert minari.load_dataset("other-v0").env_spec is None
 

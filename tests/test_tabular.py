@@ -278,7 +278,7 @@ def test_the_report_says_what_was_found(world: str, n: int, k: int, grid: Grid) 
     ("n", "k", "grid", "reason"),
     [
         (4, 2, Grid(9, 9), "too many"),
-        (7, 1, Grid(1, 1), "too many"),
+        (9, 1, Grid(1, 2), "too many"),
         (2, 3, Grid(), "k=3"),
         (3, 2, Grid(1, 1), "room|fit"),
     ],

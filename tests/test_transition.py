@@ -18,6 +18,15 @@ from howm.models.transition import GNNTransition, MLPTransition
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Tensors this small gain nothing from more threads, and lose much on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def perturbed(model: nn.Module) -> nn.Module:
     """Scales and shifts of fresh LayerNorms are ones and zeros, which would hide mistakes."""
     with torch.no_grad():
@@ -145,16 +154,17 @@ def test_backward_needs_little_more_than_one_number_per_edge_and_hidden_unit():
     assert sum(stored.values()) < 2 * 4 * batch * num_slots * (num_slots - 1) * hidden
 
 
-def test_autocast_stays_close_to_full_precision():
-    model, _ = twins(2, 4, 32, torch.float32)
-    slots, actions = torch.randn(20, 5, 2, requires_grad=True), torch.randn(20, 5, 4)
-    full = model(slots, actions)
-    with torch.autocast("cpu", torch.bfloat16):
-        low = model(slots, actions)
-    assert low.dtype == torch.bfloat16
-    assert (low - full).abs().max() < 0.05 * full.abs().max()
-    of_full, of_low = (torch.autograd.grad(out.float().square().sum(), slots)[0] for out in (full, low))
-    assert (of_low - of_full).norm() < 0.05 * of_full.norm()
+def test_autocast_is_as_close_to_full_precision_as_the_edge_list():
+    slots, actions = torch.randn(100, 5, 2), torch.randn(100, 5, 4)
+    errors = []
+    for model in twins(2, 4, 32, torch.float32):
+        full = values_and_gradients(model, slots, actions)
+        with torch.autocast("cpu", torch.bfloat16):
+            low = values_and_gradients(model, slots, actions)
+        assert low["out"].dtype == torch.bfloat16
+        errors.append({name: ((low[name] - full[name]).norm() / full[name].norm()).item() for name in full})
+    of_fast, of_slow = errors
+    assert all(of_fast[name] < 1.5 * of_slow[name] + 0.01 for name in of_slow), errors
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -165,11 +175,6 @@ def test_low_precision_weights(dtype):
     low = copy.deepcopy(model).to(dtype)(slots.to(dtype), actions.to(dtype))
     assert low.dtype == dtype
     assert (low - full).abs().max() < 0.05 * full.abs().max()
-
-
-def test_no_memory_is_read_on_the_meta_device():
-    model = GNNTransition(2, 4, 8).to("meta")
-    assert model(torch.empty(3, 5, 2, device="meta"), torch.empty(3, 5, 4, device="meta")).shape == (3, 5, 2)
 
 
 @pytest.mark.filterwarnings("default")  # the compiler's own imports warn

@@ -16,10 +16,25 @@ def add_command(commands: Any, name: str, command: Command, text: str) -> argpar
     return parser
 
 
+def whole_number(least: int) -> Callable[[str], int]:
+    """An argument type: a whole number that is not too small."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value} is too small; give {least} or more")
+        return value
+
+    return read
+
+
 def add_world(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", required=True, help="the world: shapes or rush_hour")
     parser.add_argument("-n", type=int, required=True, help="objects in the library (N)")
-    parser.add_argument("--library-seed", type=int, default=0, help="which library (default 0)")
+    parser.add_argument("--library-seed", type=whole_number(0), default=0, help="which library (default 0)")
 
 
 def write_picture(picture: Any, path: Path) -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from howm.commands.base import add_command, add_world, write_picture
+from howm.commands.base import add_command, add_world, whole_number, write_picture
 from howm.errors import HowmError
 
 
@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
     make = add_command(actions, "make", _data_make, "draw a certified split and collect random play in its scenes")
     add_world(make)
     make.add_argument("-k", type=int, default=5, help="objects in a scene (K, default 5)")
-    make.add_argument("--seed", type=int, default=0, help="seed of split and play (default 0)")
+    make.add_argument("--seed", type=whole_number(0), default=0, help="seed of split and play (default 0)")
     make.add_argument("-o", "--out", type=Path, required=True, help="the dataset file to write")
     make.add_argument("--grid", type=_grid, default=(5, 5), metavar="HxW", help="cells of the grid (default 5x5)")
     make.add_argument("--cell-pixels", type=int, default=10, help="pixels along a cell (default 10)")
@@ -49,6 +49,7 @@ def add_commands(commands: Any) -> None:
     importer.add_argument("--eval-seen", type=Path, help="evaluation episodes in training scenes")
     importer.add_argument("-n", type=int, required=True, help="objects in the library (N)")
     importer.add_argument("-k", type=int, required=True, help="objects in a scene (K)")
+    importer.add_argument("--cell-pixels", type=whole_number(1), default=10, help="pixels along a cell (default 10)")
     importer.add_argument("-o", "--out", type=Path, required=True, help="the dataset file to write")
 
     export = add_command(actions, "export", _data_export, "write a part of a dataset for other tools")
@@ -153,7 +154,7 @@ def _data_import(options: argparse.Namespace) -> int:
     from howm.interop import import_cswm
     from howm.storage import save_dataset
 
-    dataset = import_cswm(options.train, options.eval, options.eval_seen, options.n, options.k)
+    dataset = import_cswm(options.train, options.eval, options.eval_seen, options.n, options.k, options.cell_pixels)
     save_dataset(dataset, options.out)
     print(options.out)
     return 0

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from howm.commands.base import add_command
+from howm.commands.base import add_command, whole_number
+from howm.errors import HowmError
 
 
 def add_commands(commands: Any) -> None:
@@ -18,7 +19,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--method", required=True, help="a name that `howm methods` lists")
     train.add_argument("--data", type=Path, required=True, help="a dataset file")
     train.add_argument("--out", type=Path, required=True, help="the run directory")
-    train.add_argument("--seed", type=int, default=0, help="seed of weights and batches (default 0)")
+    train.add_argument("--seed", type=whole_number(0), default=0, help="seed of weights and batches (default 0)")
     train.add_argument("--preset", help="paper or cpu (default: paper on a GPU, else cpu)")
     train.add_argument("--config", help="a YAML file with the groups model and train")
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", dest="settings",
@@ -31,9 +32,11 @@ def add_commands(commands: Any) -> None:
         commands, "eval", _eval, "rank a run's k-step predictions on unseen and on training scenes"
     )
     evaluation.add_argument("run", help="a run directory")
-    evaluation.add_argument("--steps", type=int, nargs="+", default=[1, 5, 10], help="default 1 5 10")
+    evaluation.add_argument("--steps", type=whole_number(1), nargs="+", default=[1, 5, 10], help="default 1 5 10")
     evaluation.add_argument("--data", type=Path, help="a dataset file (default: the one of the run)")
-    evaluation.add_argument("--fresh-seed", type=int, help="evaluate on new episodes instead; writes nothing")
+    evaluation.add_argument(
+        "--fresh-seed", type=whole_number(0), help="evaluate on new episodes instead; writes nothing"
+    )
     evaluation.add_argument("--json", action="store_true", help="print results.json as the last line")
     evaluation.add_argument("--equivariance", action="store_true",
                             help="also measure the equivariance error λ under object replacement")  # fmt: skip
@@ -64,8 +67,12 @@ def _train(options: argparse.Namespace) -> int:
     from howm.storage import file_hash, load_dataset
     from howm.train import keep_freed_memory, train_run
 
-    overrides = [read_yaml(options.config)] if options.config else []
-    overrides.append(parse_settings(options.settings))
+    values = read_yaml(options.config) if options.config else {}
+    # The config.yaml of a run can be given as it is: what it says beside model and train is said by options here.
+    values = {
+        key: value for key, value in values.items() if key not in ("method", "preset", "seed", "data", "data_hash")
+    }
+    overrides = (values, parse_settings(options.settings))
     config = find_method(options.method).config(options.preset or default_preset(), *overrides)
     dataset = load_dataset(options.data)
     keep_freed_memory()
@@ -84,17 +91,19 @@ def _eval(options: argparse.Namespace) -> int:
     from howm.results import evaluate_run, results_path, save_results
     from howm.train import keep_freed_memory
 
+    if options.fresh_seed is not None and (options.data or options.results):
+        raise HowmError("--fresh-seed makes its own data and writes nothing; leave out --data and --results")
     keep_freed_memory()
     results = evaluate_run(
         options.run, options.steps, data=options.data, fresh_seed=options.fresh_seed, equivariance=options.equivariance
     )
     _print_results(results)
+    if options.json:
+        print(json.dumps(results), flush=True)
     if options.fresh_seed is None:
         print(f"written to {save_results(results, Path(options.run) / 'results.json')}", file=sys.stderr)
         if options.results is not None:
             print(f"and to {save_results(results, results_path(results, options.results))}", file=sys.stderr)
-    if options.json:
-        print(json.dumps(results))
     return 0
 
 
@@ -116,3 +125,5 @@ def _print_results(results: dict[str, Any]) -> None:
     say(f"{'MRR % at steps':36s}" + "".join(f"{k:>8s}" for k in steps))
     for name, scores in rows:
         say(f"{name:36s}" + "".join(f"{scores[k]['mrr']:8.2f}" for k in steps))
+    for part, error in results.get("equivariance", {}).items():
+        say(f"equivariance, {part}: {json.dumps(error)}")

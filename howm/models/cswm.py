@@ -33,15 +33,16 @@ class CSWMConfig:
 class CSWM(WorldModel):
     """Masks, encoder and transition trained together by the contrastive loss; subclasses say how actions are bound."""
 
-    def __init__(self, spec: WorldSpec, config: CSWMConfig, slots: int, action_size: int) -> None:
+    def __init__(
+        self, spec: WorldSpec, config: CSWMConfig, slots: int, encoder: nn.Module, transition: nn.Module
+    ) -> None:
         super().__init__()
         self.n, self.slots, self.margin = spec.n, slots, config.margin
         self.extractor = MaskCNN(spec, slots, config.features)
-        self.encoder: nn.Module = SharedEncoder(spec, config.hidden, config.embedding)
-        self.transition: nn.Module = GNNTransition(config.embedding, action_size, config.hidden)
+        self.encoder, self.transition = encoder, transition
 
     def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
-        return State(self.encoder(self.extractor(obs)))
+        return State(_full_precision(self.encoder(self.extractor(obs))))
 
     def bound(self, state: State, action: Int[Tensor, "B"]) -> Float[Tensor, "B S A"]:
         """What each slot is told of the action."""
@@ -49,7 +50,7 @@ class CSWM(WorldModel):
 
     def step(self, state: State, action: Int[Tensor, "B"]) -> State:
         change = self.transition(state.slots, self.bound(state, action).to(state.slots.dtype))
-        return State(state.slots + change, state.binding)
+        return State(state.slots + _full_precision(change), state.binding)
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         size = len(batch)
@@ -65,7 +66,15 @@ class CSWM(WorldModel):
         return contrastive(predicted, following, current, negative, self.margin)
 
 
-class CSWMN(CSWM):
+class SharedCSWM(CSWM):
+    """The encoder and the GNN treat all slots alike."""
+
+    def __init__(self, spec: WorldSpec, config: CSWMConfig, slots: int, action_size: int) -> None:
+        encoder = SharedEncoder(spec, config.hidden, config.embedding)
+        super().__init__(spec, config, slots, encoder, GNNTransition(config.embedding, action_size, config.hidden))
+
+
+class CSWMN(SharedCSWM):
     """Σ_N-CSWM: N masks in the order of the N action factors; exact compositional generalization."""
 
     def __init__(self, spec: WorldSpec, config: CSWMConfig) -> None:
@@ -75,7 +84,7 @@ class CSWMN(CSWM):
         return factored(action, self.n)
 
 
-class CSWMK(CSWM):
+class CSWMK(SharedCSWM):
     """Σ_K-CSWM: K masks; the scene's j-th smallest id names the actions of slot j. The one reader of object ids."""
 
     def __init__(self, spec: WorldSpec, config: CSWMConfig) -> None:
@@ -91,7 +100,7 @@ class CSWMK(CSWM):
         return bind(state.binding, action)
 
 
-class CSWMKCopy(CSWM):
+class CSWMKCopy(SharedCSWM):
     """Σ_K-CSWM(CA): K masks, all 4N action factors copied to every slot."""
 
     def __init__(self, spec: WorldSpec, config: CSWMConfig) -> None:
@@ -101,10 +110,18 @@ class CSWMKCopy(CSWM):
         return copied(action, self.n, self.slots)
 
 
-class CWMN(CSWMN):
+class CWMN(CSWM):
     """C-WM(N): the masks stay, flat MLPs replace the shared encoder and the GNN; no equivariance."""
 
     def __init__(self, spec: WorldSpec, config: CSWMConfig) -> None:
-        super().__init__(spec, config)
-        self.encoder = FlatEncoder(spec, spec.n, config.hidden, config.embedding)
-        self.transition = MLPTransition(spec.n, config.embedding, 4 * spec.n, config.hidden)
+        encoder = FlatEncoder(spec, spec.n, config.hidden, config.embedding)
+        transition = MLPTransition(spec.n, config.embedding, 4 * spec.n, config.hidden)
+        super().__init__(spec, config, spec.n, encoder, transition)
+
+    def bound(self, state: State, action: Int[Tensor, "B"]) -> Float[Tensor, "B S A"]:
+        return factored(action, self.n)
+
+
+def _full_precision(x: Tensor) -> Tensor:
+    """Under autocast matrix products may be rounded, but states and energies, sums of many small terms, may not."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -11,7 +11,8 @@ from howm.models.worldmodel import WorldSpec
 class CellFeatures(nn.Module):
     """A linear map of each cell's pixels: a convolution whose stride is its kernel, the size of a cell.
 
-    A black cell has the features of the bias alone; only the others, the few that hold objects, are multiplied.
+    A black cell has the features of the bias alone; on the CPU only the others, the few that hold objects, are
+    multiplied. (Elsewhere finding them would cost more than it saves.)
     """
 
     def __init__(self, spec: WorldSpec, features: int) -> None:
@@ -21,12 +22,17 @@ class CellFeatures(nn.Module):
 
     def forward(self, obs: Tensor) -> Float[Tensor, "B cells features"]:
         cells = split_cells(obs, self.cell_pixels)
+        if obs.device.type != "cpu" or torch.compiler.is_compiling():
+            dense: Tensor = self.linear(_unit(cells))
+            return dense
         lit = cells.amax(dim=2) > 0
-        pixels = cells[lit]
-        pixels = pixels.float() / 255 if obs.dtype == torch.uint8 else pixels
-        features = self.linear(pixels)
+        features = self.linear(_unit(cells[lit]))
         everywhere = self.linear.bias.to(features.dtype).expand(*lit.shape, -1)
         return everywhere.index_put((lit,), features)
+
+
+def _unit(pixels: Tensor) -> Tensor:
+    return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels
 
 
 def split_cells(obs: Tensor, cell_pixels: int) -> Tensor:

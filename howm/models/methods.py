@@ -2,38 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from howm.config import from_plain, merge
+from howm.config import TrainConfig, from_plain, merge
 from howm.errors import HowmError
 from howm.models.cswm import CSWMK, CSWMN, CWMN, CSWMConfig, CSWMKCopy
 from howm.models.worldmodel import WorldModel, WorldSpec
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """How to fit. The defaults are the paper's: 100 passes over 100,000 transitions in batches of 1,024."""
-
-    steps: int = 9_766
-    batch: int = 1_024
-    lr: float = 5e-4
-    schedule: Literal["constant", "cosine"] = "constant"
-    warmup: int = 0
-    same_scene: float = 0.5
-    hold_out: float = 0.05
-    check_every: int = 500
-    log_every: int = 50
-    precision: Literal["no", "bf16", "fp16"] = "no"
-    compile: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch", "check_every", "log_every"):
-            if getattr(self, name) < 1:
-                raise HowmError(f"train.{name}={getattr(self, name)} is too small; give 1 or more")
-        if not self.lr > 0:
-            raise HowmError(f"train.lr={self.lr} is no learning rate; give a number above 0")
 
 
 @dataclass(frozen=True)
@@ -77,7 +53,7 @@ class RunConfig:
 
 # Until each mask has found its object the loss stays on a plateau, and the number of steps, not of samples, decides
 # how soon it leaves it: small batches are the fastest way off.
-_CPU = {"model": {"hidden": 128}, "train": {"steps": 7_000, "batch": 64, "lr": 7e-4, "schedule": "cosine"}}
+_CPU = {"model": {"hidden": 128}, "train": {"steps": 10_000, "batch": 64, "lr": 1e-3, "schedule": "cosine"}}
 _CSWM_PRESETS: Mapping[str, Mapping[str, Any]] = {"paper": {}, "cpu": _CPU}
 
 METHODS: dict[str, Method] = {

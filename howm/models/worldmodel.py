@@ -6,6 +6,7 @@ Axes, here and in all models: B batch, N library objects, K objects of a scene, 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -65,9 +66,17 @@ class WorldModel(nn.Module, ABC):
     def distance(
         self, predictions: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"]
     ) -> Float[Tensor, "*b P T"]:
-        """All distances between embeddings; each may depend on its own pair alone, or ranks would be biased."""
+        """All distances between embeddings, given in float64 on the CPU.
+
+        Each may depend on its own pair alone, to the last bit, or ranks would be biased.
+        """
         return euclidean(predictions, references)
 
     @abstractmethod
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The training loss and what to log beside it."""
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model's weights are; the CPU for one that has none."""
+    return next(model.parameters(), torch.empty(0)).device

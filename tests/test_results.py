@@ -1,0 +1,168 @@
+"""What `howm eval` says of a run: the layout of results.json, fair pools, and scenes that are really unseen."""
+
+import json
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_cli import howm
+
+from howm import METHODS, Rollouts, evaluate, make_dataset
+from howm.checkpoint import load_checkpoint
+from howm.dataset import Amounts, Dataset
+from howm.errors import HowmError
+from howm.results import draw_unseen, evaluate_run, fresh_episodes, matched, results_path, save_results
+from howm.scenes import SceneSet
+from howm.storage import file_hash, save_dataset
+from howm.train import train_run
+
+AMOUNTS = Amounts(train_episodes=60, train_steps=8, eval_episodes=90, eval_steps=4)
+TINY = {"model": {"hidden": 8}, "train": {"steps": 8, "batch": 16, "check_every": 4, "log_every": 4}}
+STEPS = ("1", "3")
+KEYS = {
+    *("status", "method", "env", "n", "k", "seed", "eval", "eval_hard", "train", "train_hard", "gap", "gap_hard"),
+    *("controls", "pool", "scenes", "params", "train_seconds", "peak_memory_mb"),
+}
+
+
+def trained(folder: Path, dataset: Dataset, method: str = "cswm-n") -> Path:
+    save_dataset(dataset, folder / "data.h5")
+    config = METHODS[method].config("cpu", TINY)
+    run = folder / "run"
+    path = folder / "data.h5"
+    train_run(config, dataset, run, 5, data_path=str(path), data_hash=file_hash(path))
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("run"), make_dataset("shapes", 6, 3, amounts=AMOUNTS))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_eval_prints_the_results_as_the_last_line_and_writes_them(run, tmp_path):
+    result = howm("eval", run, "--steps", 1, 3, "--json", "--results", tmp_path)
+    assert result.returncode == 0, result.stderr
+    (line,) = result.stdout.splitlines()
+    printed = json.loads(line)
+    assert printed.keys() >= KEYS
+    assert printed == json.loads((run / "results.json").read_text())
+    assert printed == json.loads((tmp_path / "shapes-n6-k3" / "cswm-n-seed5.json").read_text())
+    assert (printed["status"], printed["env"], printed["n"], printed["k"], printed["seed"]) == ("ok", "shapes", 6, 3, 5)
+    for pool in ("eval", "eval_hard", "train", "train_hard"):
+        assert tuple(printed[pool]) == STEPS
+        assert set(printed[pool]["1"]) == {"h1", "h5", "h10", "mrr", "mrr_ci"}
+    for k in STEPS:
+        assert printed["gap"][k] == printed["train"][k]["mrr"] - printed["eval"][k]["mrr"]
+        assert printed["gap_hard"][k] == printed["train_hard"][k]["mrr"] - printed["eval_hard"][k]["mrr"]
+        for pool in ("eval", "eval_hard"):
+            assert printed["controls"]["oracle"][pool][k]["mrr"] == 100.0
+    assert set(printed["controls"]) == {"do_nothing", "random", "constant", "oracle"}
+    assert (printed["pool"], printed["scenes"], printed["steps"]) == (90, 10, 8)
+
+
+def test_fresh_episodes_are_of_unseen_scenes_and_leave_the_run_alone(run):
+    before = contents(run)
+    fresh = evaluate_run(str(run), [1], fresh_seed=3)
+    assert before == contents(run)
+    assert fresh["data"]["fresh_seed"] == 3
+    assert fresh == evaluate_run(str(run), [1], fresh_seed=3)
+    assert fresh["eval"] != evaluate_run(str(run), [1], fresh_seed=4)["eval"]
+    checkpoint = load_checkpoint(run / "best.safetensors")
+    train = {tuple(scene) for scene in checkpoint.about["data"]["train_scenes"]}
+    chosen = fresh_episodes(checkpoint, 2, seed=0, episodes=300)
+    unseen = {tuple(ids) for ids in chosen.unseen.scene_ids.tolist()}
+    assert len(unseen) == comb(6, 3) - len(train)  # few exist, so all of them
+    assert not unseen & train
+    assert {tuple(ids) for ids in chosen.seen.scene_ids.tolist()} <= train
+
+
+def test_the_one_scene_of_n_equal_k_is_labelled(tmp_path):
+    run = trained(tmp_path, make_dataset("rush_hour", 3, 3, amounts=AMOUNTS))
+    for options in ({}, {"fresh_seed": 1}):
+        assert evaluate_run(str(run), [1], **options)["unseen"] == "no unseen scene exists"
+
+
+def test_other_data_must_fit_the_model_and_hold_no_training_scene(run, tmp_path):
+    for name, dataset, words in (
+        ("size", make_dataset("shapes", 7, 3, amounts=AMOUNTS), "was made for"),
+        ("library", make_dataset("shapes", 6, 3, library_seed=1, amounts=AMOUNTS), "other objects"),
+        ("split", make_dataset("shapes", 6, 3, seed=1, amounts=AMOUNTS), "training scenes of the run"),
+    ):
+        save_dataset(dataset, tmp_path / name)
+        with pytest.raises(HowmError, match=words):
+            evaluate_run(str(run), [1], data=tmp_path / name)
+
+
+def test_changed_or_lost_data_is_named(run, tmp_path):
+    data = run.parent / "data.h5"
+    good = data.read_bytes()
+    save_dataset(make_dataset("shapes", 6, 3, seed=9, amounts=AMOUNTS), data)
+    try:
+        with pytest.raises(HowmError, match="is not the data that"):
+            evaluate_run(str(run), [1])
+        data.unlink()
+        with pytest.raises(HowmError, match="--fresh-seed"):
+            evaluate_run(str(run), [1])
+    finally:
+        data.write_bytes(good)
+
+
+def test_unequal_pools_are_matched_before_they_are_compared():
+    data = make_dataset("shapes", 6, 3, amounts=AMOUNTS)
+    few = data.eval_seen.select(np.arange(0, 90, 5))
+    seen, unseen = matched(few, data.eval)
+    assert sorted(np.bincount(seen.scene_index)) == sorted(np.bincount(unseen.scene_index))
+    assert len(seen) > 0
+    same = matched(data.eval_seen, data.eval)
+    assert same[0] is data.eval_seen
+    assert same[1] is data.eval
+
+
+def test_bad_requests_are_refused_before_any_work(run, tmp_path):
+    for arguments, word in (
+        (["--steps", "0"], "0"),
+        (["--fresh-seed", "-1"], "-1"),
+        (["--fresh-seed", "1", "--results", str(tmp_path)], "--results"),
+        (["--steps", "99"], "99 steps"),
+    ):
+        result = howm("eval", run, *arguments)
+        assert result.returncode == 2
+        assert word in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_equivariance_is_part_of_the_results_on_request(run):
+    report = evaluate_run(str(run), [1], fresh_seed=0, equivariance=True)["equivariance"]
+    assert report["transition"]["relative"] < 1e-4
+
+
+def test_unseen_scenes_are_drawn_from_many_and_refused_when_none_is_left():
+    rng = np.random.default_rng(0)
+    train = SceneSet(30, 5, ((0, 1, 2, 3, 4),))
+    drawn = draw_unseen(train, 50, rng)
+    assert len(drawn) == len(set(drawn.scenes)) == 50
+    assert not any(train.contains(scene) for scene in drawn.scenes)
+    everything = SceneSet(3, 2, ((0, 1), (0, 2), (1, 2)))
+    with pytest.raises(HowmError, match="all 3 scenes"):
+        draw_unseen(everything, 1, rng)
+
+
+def test_results_stand_where_they_are_looked_for(tmp_path):
+    path = results_path({"env": "shapes", "n": 5, "k": 2, "method": "cwm-n", "seed": 0}, tmp_path)
+    save_results({"status": "ok"}, path)
+    assert path == tmp_path / "shapes-n5-k2" / "cwm-n-seed0.json"
+    assert json.loads(path.read_text()) == {"status": "ok"}
+
+
+def test_a_model_without_weights_can_be_evaluated():
+    from test_evaluation import TrueModel
+
+    data = make_dataset("shapes", 5, 2, amounts=AMOUNTS)
+    model = TrueModel(data.renderer)
+    del model.anchor
+    assert evaluate(model, Rollouts(data.eval), (1,)).model["easy"]["1"].mrr == 100.0
