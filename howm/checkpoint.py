@@ -72,7 +72,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def describe_data(dataset: Dataset, data_hash: str | None) -> dict[str, Any]:
     """What a checkpoint must know of its data to make fresh episodes of the same world in unseen scenes."""
     about: dict[str, Any] = {"hash": data_hash, "world": dataset.world, "n": dataset.n, "k": dataset.k}
-    about |= {"seed": dataset.seed, "moving": dataset.moving}
+    about |= {"seed": dataset.seed, "moving": dataset.moving, "eval_episodes": len(dataset.eval)}
     if dataset.renderer is not None:
         grid = dataset.renderer.grid
         about |= {"grid": [grid.height, grid.width], "cell_pixels": dataset.renderer.cell_pixels}

@@ -8,15 +8,17 @@ import copy
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
 import h5py
 import numpy as np
 from jaxtyping import Float32, Int
+from tqdm import tqdm
 
 from howm.dataset import Dataset, Episodes
 from howm.errors import HowmError
@@ -25,6 +27,7 @@ from howm.scenes import SceneSet, SceneSplit, seeded_split
 from howm.storage import new_hdf5, written_whole
 from howm.version import __version__
 
+T = TypeVar("T")
 WHOLE = 1e-3  # a float32 colour this near to a multiple of 1/255 (in units of 1/255) is that multiple
 HELD_OUT = 10  # one episode in so many becomes an evaluation path where there is no file of them
 ENVIRONMENTS = {"shapes": "howm/Shapes-v0", "rush_hour": "howm/RushHour-v0"}
@@ -88,7 +91,7 @@ def _read_episodes(file: h5py.File, path: Path, n: int, k: int) -> Episodes:
         raise HowmError(f'{path} has no episodes: no group "0" of obs, action and next_obs')
     pictures: np.ndarray = np.empty(0, dtype=np.uint8)
     actions, scenes = [], []
-    for row, name in enumerate(names):
+    for row, name in enumerate(_watched(names, "read")):
         where = f"{path}: episode {name}"
         arrays = _read_arrays(file[name], where)
         frames = _join_frames(arrays["obs"], arrays["next_obs"], where)
@@ -160,11 +163,16 @@ def _frames(episodes: Episodes, row: int) -> np.ndarray:
     return episodes.observe(np.full_like(times, row), times)
 
 
+def _watched(items: Sequence[T], doing: str) -> "tqdm[T]":
+    """A progress bar, on a terminal, where it takes longer than a second."""
+    return tqdm(items, desc=doing, unit="episode", delay=1.0, disable=None)
+
+
 def export_cswm(dataset: Dataset, part: str, path: str | os.PathLike[str]) -> None:
     """Write a part of a dataset as C-SWM and HOWM read it."""
     episodes = dataset.part(part)
     with written_whole(Path(path)) as temporary, new_hdf5(temporary) as file:
-        for row in range(len(episodes)):
+        for row in _watched(range(len(episodes)), "write"):
             frames = _frames(episodes, row)
             frames = (frames / np.float32(255) if frames.dtype == np.uint8 else frames).transpose(0, 3, 1, 2)
             packed = {"compression": "gzip", "compression_opts": 1, "chunks": (1, *frames.shape[1:])}  # h5py unpacks it
@@ -215,7 +223,8 @@ def export_minari(dataset: Dataset, part: str, path: str | os.PathLike[str]) -> 
                 jpeg_encoding=False,
             )  # fmt: skip
             storage.update_metadata({"dataset_id": dataset_id, "minari_version": minari.__version__, "howm": about})
-            storage.update_episodes(EpisodeBuffer(**_minari_fields(episodes, row)) for row in range(len(episodes)))
+            rows = _watched(range(len(episodes)), "write")
+            storage.update_episodes(EpisodeBuffer(**_minari_fields(episodes, row)) for row in rows)
             whole.rename(folder)
     except OSError as error:
         raise HowmError(f"cannot write {folder}: {error.strerror or error}; nothing was changed") from error

@@ -21,7 +21,6 @@ from howm.evaluation import Evaluation, evaluate
 from howm.scenes import DEFAULT_SCENES, Scene, SceneSet, as_scene
 from howm.storage import file_hash, load_dataset, written_whole
 
-FRESH_EPISODES = 10_000
 _STREAM = 300  # of random numbers for fresh episodes
 
 
@@ -186,12 +185,15 @@ def _data_path(run: Path, checkpoint: Checkpoint) -> Path:
     return Path(path)
 
 
-def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int, episodes: int = FRESH_EPISODES) -> EvaluationData:
-    """New episodes in scenes that training did not contain (all of them when few exist), and in scenes that it did."""
+def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int) -> EvaluationData:
+    """New episodes in scenes that training did not contain (all of them when few exist), and in scenes that it did.
+
+    As many as the run's own evaluation episodes, or its numbers could not be compared.
+    """
     renderer, train = training_world(checkpoint.about)
-    moving = checkpoint.about["data"]["moving"]
+    moving, episodes = (checkpoint.about["data"][name] for name in ("moving", "eval_episodes"))
     rng = np.random.default_rng([seed, _STREAM])
-    unseen = draw_unseen(train, DEFAULT_SCENES, rng) if train.n > train.k else train
+    unseen = draw_unseen(train, min(DEFAULT_SCENES, episodes), rng) if train.n > train.k else train
     some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]
     seen = SceneSet(train.n, train.k, tuple(some))
     on_unseen, on_seen = (collect(renderer, scenes, episodes, steps, rng, moving) for scenes in (unseen, seen))

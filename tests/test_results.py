@@ -74,7 +74,8 @@ def test_fresh_episodes_are_of_unseen_scenes_and_leave_the_run_alone(run):
     assert fresh["eval"] != evaluate_run(str(run), [1], fresh_seed=4)["eval"]
     checkpoint = load_checkpoint(run / "best.safetensors")
     train = {tuple(scene) for scene in checkpoint.about["data"]["train_scenes"]}
-    chosen = fresh_episodes(checkpoint, 2, seed=0, episodes=300)
+    chosen = fresh_episodes(checkpoint, 2, seed=0)
+    assert len(chosen.unseen) == 90
     unseen = {tuple(ids) for ids in chosen.unseen.scene_ids.tolist()}
     assert len(unseen) == comb(6, 3) - len(train)  # few exist, so all of them
     assert not unseen & train
