@@ -1,6 +1,6 @@
 """A training step (forward and backward) of `GNNTransition` against the edge-list form of the same network.
 
-python benchmarks/bench_gnn.py [--seconds 10] [--compile] [--json FILE]
+python benchmarks/bench_gnn.py [--seconds 6] [--compile] [--json FILE]
 
 The steps of the variants alternate in one process; a ratio is one of medians. Peak memory is the growth of the resident
 size during one step, as Linux keeps it (VmHWM, reset before the step), in a process of its own for every variant.

@@ -91,7 +91,7 @@ def _sum_over_neighbours(
     """Σ_{j≠i} N(relu(W N(relu(own_i + other_j)) + b)) for every slot i."""
     blocked = own.device.type == "cpu" and own.dtype in (torch.float32, torch.float64)
     if blocked and own.numel() > 0 and own.shape[1] > 1 and not torch.compiler.is_compiling():
-        inputs = (own, other, weight - weight.mean(dim=1, keepdim=True), bias)
+        inputs = (own, other, weight, bias)
         out: Tensor = _BlockedSum.apply(*inputs, eps, any(x.requires_grad for x in inputs))  # type: ignore[no-untyped-call]
         return out
     hidden = own.shape[-1:]
@@ -103,7 +103,7 @@ class _BlockedSum(torch.autograd.Function):
     """`_sum_over_neighbours` in blocks that stay in cache; of all edge tensors only y is kept for backward.
 
     With h = relu(own_i + other_j) and m, r the mean and inverse deviation of a row: z = r1 W (h - m1) + b,
-    y = relu(z), out_i = Σ_j r2 (y - m2). Rows of W must sum to zero; W N(h) stays the same if they are made to.
+    y = relu(z), out_i = Σ_j r2 (y - m2).
     """
 
     @staticmethod
@@ -116,6 +116,8 @@ class _BlockedSum(torch.autograd.Function):
         kept = own.new_empty(edges if keep else largest, hidden)
         mean1, rstd1, mean2, rstd2 = stats = own.new_empty(4, edges, 1)
         work = own.new_empty(largest, hidden)
+        # Of a centred row W sees no mean; without it, what backward sends through W is centred as well.
+        weight = weight - weight.mean(dim=1, keepdim=True)
         for b, i, e in blocks:
             m1, r1, m2, r2 = mean1[e], rstd1[e], mean2[e], rstd2[e]
             h, y = work[: len(m1)], kept[e] if keep else kept[: len(m1)]
