@@ -67,7 +67,7 @@ def test_a_run_directory_explains_itself(data, tmp_path):
     assert about["data"]["library"]["world"] == "shapes"
     assert about["versions"]["torch"] == torch.__version__
     assert about["train_seconds"] > 0
-    assert "finished after" in (tmp_path / "log.txt").read_text()
+    assert "finished at step 12" in (tmp_path / "log.txt").read_text()
     assert about["peak_memory_mb"] > 0
 
 
@@ -179,7 +179,7 @@ class Bursting(howm.WorldModel):
     def forward(self, batch):
         if self.training:
             with torch.no_grad():
-                self.weight *= 1e10
+                self.weight *= 1e5
         return self.weight.square().sum() * 1e-30, {}
 
 
