@@ -131,7 +131,9 @@ def hold_out(episodes: Episodes, share: float, rng: np.random.Generator) -> tupl
         raise HowmError(f"the held-out share of training episodes is {share}; give a number between 0 and 1")
     count = max(1, round(share * len(episodes)))
     if count >= len(episodes):
-        raise HowmError(f"{len(episodes)} training episodes are too few to hold some out; make 2 or more")
+        raise HowmError(
+            f"holding out {share:.0%} of {len(episodes)} training episodes leaves none to learn from; make more"
+        )
     order = rng.permutation(len(episodes))
     return episodes.select(np.sort(order[count:])), episodes.select(np.sort(order[:count]))
 

@@ -7,6 +7,7 @@ from math import ceil
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
 
+from howm.errors import HowmError
 from howm.grid import Grid
 from howm.library import ObjectLibrary
 from howm.shapes import silhouette
@@ -47,11 +48,13 @@ class Renderer:
         self, scene_ids: Int[np.ndarray, "frames k"], cells: Int[np.ndarray, "frames k"]
     ) -> UInt8[np.ndarray, "frames height width 3"]:
         """The pictures of many states."""
+        for name, values, limit in (("ids", scene_ids, self.library.n), ("cells", cells, self.grid.cell_count)):
+            if values.size and not 0 <= values.min() <= values.max() < limit:
+                raise HowmError(f"{name} from {values.min()} to {values.max()} cannot be drawn; give 0 to {limit - 1}")
         frames, p, width = len(cells), self.cell_pixels, self.grid.width
         canvas = np.zeros((frames, *self.shape), dtype=np.uint8)
-        rows = canvas.reshape(-1).view(
-            self._sprite_rows.dtype
-        )  # index: ((frame * height + row) * p + y) * width + column
+        # A row of pixels of a cell is one item: its index is ((frame * height + row) * p + y) * width + column.
+        rows = canvas.reshape(-1).view(self._sprite_rows.dtype)
         row, column = np.divmod(cells.astype(np.intp), width)
         corner = (np.arange(frames)[:, None] * self.grid.height + row) * (p * width) + column
         rows[corner[..., None] + np.arange(p) * width] = self._sprite_rows[scene_ids.astype(np.intp)]

@@ -198,6 +198,10 @@ def split_scenes(
         if best.spread <= 1:
             break
     assert best is not None
+    if not best.train.counts().all():
+        raise HowmError(
+            f"no training set of {train_count} scenes that covers n={n} was found; ask for more train_scenes"
+        )
     return best
 
 

@@ -37,7 +37,7 @@ SIZES = {"large": 1.0, "small": 0.6}  # extent as a share of the cell
 def silhouette(shape: str, size: str, cell_pixels: int = 10) -> Bool[np.ndarray, "p p"]:
     """The pixels of a cell that an object covers, centred in the cell. The result is read-only."""
     if cell_pixels < MIN_CELL_PIXELS:
-        raise HowmError(f"cell_pixels={cell_pixels} is too small to tell shapes apart; use {MIN_CELL_PIXELS} or more")
+        raise HowmError(f"cell_pixels={cell_pixels} is too small to draw shapes; use {MIN_CELL_PIXELS} or more")
     extent = round(SIZES[size] * cell_pixels)
     extent -= (cell_pixels - extent) % 2  # equal margins on both sides
     centres = np.arange(1 - extent, extent, 2)

@@ -133,3 +133,10 @@ def test_film_strip_enlarges_and_frames_each_picture() -> None:
 def test_cells_too_small_for_shapes_are_refused(cell_pixels: int) -> None:
     with pytest.raises(HowmError, match=f"cell_pixels={cell_pixels} .* 5 or more"):
         Renderer(LIBRARY, Grid(), cell_pixels)
+
+
+@pytest.mark.parametrize(("ids", "cells"), [([[0, 1]], [[0, 25]]), ([[0, 5]], [[0, 1]]), ([[-1, 0]], [[0, 1]])])
+def test_states_outside_library_or_grid_are_refused(ids, cells):
+    renderer = Renderer(ObjectLibrary.make("shapes", 5))
+    with pytest.raises(HowmError, match="cannot be drawn"):
+        renderer.render(np.array(ids), np.array(cells))
