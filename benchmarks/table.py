@@ -22,6 +22,8 @@ PAPER: dict[tuple[str, str], dict[int, float]] = {
 }
 COLUMNS = ("eval", "eval_hard", "train_hard")
 STEPS = ("1", "5", "10")
+ROOT = Path(__file__).parent.parent
+BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 
 def load(folder: Path) -> dict[tuple[str, int, str], list[dict[str, Any]]]:
@@ -40,7 +42,7 @@ def spread(values: list[float]) -> str:
 def table(results: dict[tuple[str, int, str], list[dict[str, Any]]], world: str) -> str:
     lines = [
         "| method | N | seeds | paper, 5 steps | unseen, paper's pool, 1 / 5 / 10 steps | unseen, hard pool "
-        "| training scenes, hard pool | minutes | MB |",
+        "| training scenes, hard pool | CPU minutes | MB |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for (env, n, method), runs in sorted(results.items(), key=lambda item: (item[0][2], item[0][1])):
@@ -48,7 +50,7 @@ def table(results: dict[tuple[str, int, str], list[dict[str, Any]]], world: str)
             continue
         paper = PAPER.get((env, method), {}).get(n)
         cells = [" / ".join(spread([run[column][k]["mrr"] for run in runs]) for k in STEPS) for column in COLUMNS]
-        minutes = mean([run["train_seconds"] / 60 for run in runs])
+        minutes = mean([run["train_cpu_seconds"] / 60 for run in runs])
         memory = max(run["peak_memory_mb"] for run in runs)
         lines.append(
             f"| `{method}` | {n} | {len(runs)} | {paper if paper is not None else 'OM' if n > 20 else '-'} | "
@@ -58,12 +60,24 @@ def table(results: dict[tuple[str, int, str], list[dict[str, Any]]], world: str)
     return "\n".join(lines)
 
 
+def tables(folder: Path) -> str:
+    results = load(folder)
+    worlds = (("shapes", "Shapes"), ("rush_hour", "Rush Hour"))
+    shown = [(title, world) for world, title in worlds if any(env == world for env, _, _ in results)]
+    return "\n\n".join(f"**{title}**, K=5, MRR in percent\n\n{table(results, world)}" for title, world in shown)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("results"))
-    results = load(parser.parse_args().folder)
-    for world, title in (("shapes", "Shapes"), ("rush_hour", "Rush Hour")):
-        print(f"**{title}**, K=5, MRR in percent\n\n{table(results, world)}\n")
+    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
+    options = parser.parse_args()
+    rendered = tables(ROOT / "results")
+    print(rendered)
+    if options.write:
+        readme = ROOT / "README.md"
+        before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
+        after = rest.split(END)[1]
+        readme.write_text(f"{before}{BEGIN}\n{rendered}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

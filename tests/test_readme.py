@@ -49,6 +49,14 @@ def test_python_examples_run(block, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_the_tables_are_those_of_the_results():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import table
+
+    shown = README.split(table.BEGIN)[1].split(table.END)[0].strip()
+    assert shown == table.tables(ROOT / "results"), "run: python benchmarks/table.py --write"
+
+
 def test_pictures_and_links_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if "://" not in target:

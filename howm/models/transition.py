@@ -12,7 +12,7 @@ from torch.nn.functional import layer_norm, linear, relu
 from howm.models.mlp import MLP
 
 # Four such tensors stay in the second-level cache of two cores; half or twice as much is no faster.
-_BLOCK_ELEMENTS = 2**18
+_BLOCK_ELEMENTS = 2**19
 # Below as many multiplications torch.bmm has no vectorised kernel.
 _SMALL_PRODUCT = 400
 
