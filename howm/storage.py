@@ -27,6 +27,9 @@ VERSION = 1
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well and vanishes when it does not."""
+    path = Path(os.path.realpath(path))  # through a link to what it names
+    if path.exists() and not path.is_file():
+        raise HowmError(f"cannot write {path}: it is there and is no ordinary file; choose another place")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
