@@ -3,7 +3,7 @@
 Pictures, actions and nothing else are what a model may see. Object ids are privileged and travel apart.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -40,7 +40,10 @@ class Privileged:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pictures are (B, height, width, 3), uint8 or float in 0-1; actions are library actions 0 ... 4N-1, (B,)."""
+    """Pictures are (B, height, width, 3), uint8 or float in 0-1; actions are library actions 0 ... 4N-1, (B,).
+
+    Where a model's representation is frozen, what it made of the pictures stands in their place.
+    """
 
     obs: Tensor
     action: Tensor
@@ -98,8 +101,9 @@ class Transitions:
         rank, negative_time = np.divmod(position, self._frames)
         return np.asarray(self._order[rank] * self._frames + negative_time)
 
-    def load(self, index: FrameIndex) -> Batch:
-        """Render the pictures of a batch."""
+    def load(self, index: FrameIndex, frames: Callable[[Int[np.ndarray, "B"]], Tensor] | None = None) -> Batch:
+        """A batch with its frames: rendered pictures, or what the given function has of them."""
+        frames = frames or self.pictures
         privileged = None
         if self.episodes.scene_ids is not None:
             ids = self.episodes.scene_ids
@@ -108,12 +112,16 @@ class Transitions:
                 torch.from_numpy(ids[index.negative_obs // self._frames]),
             )
         return Batch(
-            self.pictures(index.obs),
+            frames(index.obs),
             torch.from_numpy(index.action),
-            self.pictures(index.next_obs),
-            self.pictures(index.negative_obs),
+            frames(index.next_obs),
+            frames(index.negative_obs),
             privileged,
         )
+
+    @property
+    def frame_count(self) -> int:
+        return len(self.episodes) * self._frames
 
     def pictures(self, frames: Int[np.ndarray, "B"]) -> Tensor:
         return torch.from_numpy(self.episodes.observe(*np.divmod(frames, self._frames)))

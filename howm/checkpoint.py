@@ -6,7 +6,7 @@ The file's header carries JSON under the key ``howm``; one file, replaced in one
 import json
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from howm.version import __version__
 
 FORMAT = "howm-checkpoint"
 VERSION = 1
+SHIPPED = Path(__file__).parent / "trained"
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,17 @@ def versions() -> dict[str, str]:
     return {"howm": __version__, "torch": torch.__version__, "python": platform.python_version()}
 
 
+def shipped() -> list[str]:
+    """Names of the trained models that come with the package."""
+    return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
+
+
 def find_checkpoint(run: str | os.PathLike[str], which: str = "best") -> Path:
-    """The best or last checkpoint of a run directory, or the file itself; before the first check last is best."""
-    path = Path(run)
+    """The checkpoint of a model that comes with the package, of a run directory (best or last), or the file itself.
+
+    Before the first check the last one is the best.
+    """
+    path = SHIPPED / f"{run}.safetensors" if str(run) in shipped() else Path(run)
     if path.is_dir():
         path = path / f"{which}.safetensors"
         path = path if path.is_file() else path.with_name("last.safetensors")
@@ -118,11 +127,43 @@ def load(run: str | os.PathLike[str]) -> WorldModel:
     return rebuild(load_checkpoint(find_checkpoint(run)))
 
 
-def rebuild(checkpoint: Checkpoint) -> WorldModel:
+def rebuild(checkpoint: Checkpoint, k: int | None = None) -> WorldModel:
+    """The model of a checkpoint; one that can do so may be asked to look at scenes of another number of objects."""
     about = checkpoint.about
     if about["method"] is None:
         raise HowmError("this checkpoint is of a model of your own: build it and call load_state_dict with its weights")
     config = from_plain(find_method(about["method"]).model_config, about["model"], "model.")
-    model = build_model(about["method"], WorldSpec(**about["spec"]), config, seed=0)
+    spec = WorldSpec(**about["spec"])
+    if k is not None and k != spec.k:
+        if not getattr(config, "any_k", False):
+            raise HowmError(f"this {about['method']} was made for scenes of {spec.k} objects and cannot see {k}")
+        spec = replace(spec, k=k)
+    model = build_model(about["method"], spec, config, seed=0)
     model.load_state_dict(checkpoint.weights())
     return model.eval()
+
+
+def take_representation(model: WorldModel, path: Path) -> dict[str, Any]:
+    """Give ``model`` the trained representation of another run, and say which that was.
+
+    It may come from a library of another size: what a representation sees are cells, not names.
+    """
+    checkpoint = load_checkpoint(path)
+    part = model.representation
+    if part is None:
+        raise HowmError("this method has no representation of its own to take over; leave out --extractor")
+    prefix = next(name for name, module in model.named_modules() if module is part) + "."
+    weights = {
+        name.removeprefix(prefix): tensor for name, tensor in checkpoint.weights().items() if name.startswith(prefix)
+    }
+    wanted = {name: tuple(tensor.shape) for name, tensor in part.state_dict().items()}
+    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != wanted:
+        raise HowmError(
+            f"{path} holds no representation of this kind and size; train one, or set model.extractor to it"
+        )
+    part.load_state_dict(weights)
+    return {
+        "method": checkpoint.about["method"],
+        "seed": checkpoint.about["seed"],
+        "data": checkpoint.about["data"]["hash"],
+    }

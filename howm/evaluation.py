@@ -88,7 +88,17 @@ def _evaluate(
     return found
 
 
-def _rows(total: int, size: int) -> list[slice]:
+@torch.no_grad()
+def rank_predictions(
+    model: WorldModel, rollouts: Rollouts, k: int, predicted: Float[Tensor, "E F"], seed: int = 0, chunk: int = 512
+) -> dict[str, Metrics]:
+    """Metrics in both pools ("easy" and "hard") of embeddings of frame k that were predicted in some other way."""
+    pool = _Pool.make(rollouts, k, np.random.default_rng([seed, _STREAM, k]))
+    return _score(_ModelView(model, rollouts, pool, chunk), {"": predicted}, pool, rollouts, seed, chunk)[""]
+
+
+def chunks(total: int, size: int) -> list[slice]:
+    """0 ... total-1 in slices of at most ``size``."""
     return [slice(start, min(start + size, total)) for start in range(0, total, size)]
 
 
@@ -96,7 +106,7 @@ def _predictions(model: WorldModel, rollouts: Rollouts, steps: Sequence[int], ch
     """Embeddings of the model's own open-loop predictions after each number of steps."""
     device = device_of(model)
     found: dict[int, list[Tensor]] = {k: [] for k in steps}
-    for rows in _rows(len(rollouts), chunk):
+    for rows in chunks(len(rollouts), chunk):
         state = _encode(model, rollouts.observe(0, rows), rollouts.object_ids(rows))
         actions = rollouts.actions(max(steps))[rows].to(device)
         for t in range(max(steps)):
@@ -114,7 +124,7 @@ def _encode(model: WorldModel, obs: Tensor, object_ids: Tensor | None) -> State:
 def _embed_frames(model: WorldModel, rollouts: Rollouts, time: int, chunk: int) -> Float[Tensor, "E F"]:
     parts = [
         model.embed(_encode(model, rollouts.observe(time, rows), rollouts.object_ids(rows))).cpu()
-        for rows in _rows(len(rollouts), chunk)
+        for rows in chunks(len(rollouts), chunk)
     ]
     return torch.cat(parts)
 
@@ -196,7 +206,7 @@ class _ModelView(_View):
         obs, ids = self.pool.extra_frames(self.rollouts, rows)
         parts = [
             self.model.embed(_encode(self.model, obs[part], None if ids is None else ids[part])).cpu()
-            for part in _rows(len(obs), 2 * self.chunk)
+            for part in chunks(len(obs), 2 * self.chunk)
         ]
         embedded = torch.cat(parts)
         return embedded.view(-1, self.pool.extra_labels.shape[1], embedded.shape[-1])
@@ -255,7 +265,7 @@ def _score(
     """Metrics in both pools of some predictions that are compared with the same references."""
     targets = view.targets()
     found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in predicted}
-    for rows in _rows(len(rollouts), chunk):
+    for rows in chunks(len(rollouts), chunk):
         extras = view.extras(rows)
         index = np.arange(len(rollouts))[rows]
         for name, prediction in predicted.items():

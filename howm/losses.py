@@ -1,4 +1,4 @@
-"""The contrastive loss of C-SWM."""
+"""The contrastive loss of C-SWM, which is also HOWM's Aligned Loss when given lifted states."""
 
 import torch
 from jaxtyping import Float
@@ -7,10 +7,12 @@ from torch import Tensor
 SIGMA = 0.5
 
 
-def energy(a: Float[Tensor, "B S D"], b: Float[Tensor, "B S D"]) -> Float[Tensor, "B"]:
-    """H = 1/(2σ²) · sum of squared distances over slots / number of slots."""
+def energy(
+    a: Float[Tensor, "B S D"], b: Float[Tensor, "B S D"], sigma: float = SIGMA, objects: int | None = None
+) -> Float[Tensor, "B"]:
+    """H = 1/(2σ²) · sum of squared distances over slots / number of slots (or of ``objects``)."""
     squared: Tensor = (a - b).square().sum(dim=(1, 2))
-    return squared / (2 * SIGMA**2 * a.shape[1])
+    return squared / (2 * sigma**2 * (objects or a.shape[1]))
 
 
 def contrastive(
@@ -19,8 +21,10 @@ def contrastive(
     current: Float[Tensor, "B S D"],
     negative: Float[Tensor, "B S D"],
     margin: float,
+    sigma: float = SIGMA,
+    objects: int | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """H(prediction, next) + max(0, γ - H(current, negative)), and both terms for the log."""
-    positive = energy(predicted, following).mean()
-    hinge = torch.relu(margin - energy(current, negative)).mean()
+    positive = energy(predicted, following, sigma, objects).mean()
+    hinge = torch.relu(margin - energy(current, negative, sigma, objects)).mean()
     return positive + hinge, {"positive": positive.detach(), "hinge": hinge.detach()}

@@ -15,9 +15,11 @@ from howm.batches import Rollouts
 from howm.checkpoint import Checkpoint, find_checkpoint, load_checkpoint, rebuild, spec_of, training_world
 from howm.config import read_yaml, to_plain
 from howm.dataset import Episodes, collect
+from howm.diagnosis import diagnose
 from howm.equivariance import equivariance_error
 from howm.errors import HowmError
 from howm.evaluation import Evaluation, evaluate
+from howm.models.howm import HOWM
 from howm.scenes import DEFAULT_SCENES, Scene, SceneSet, as_scene
 from howm.storage import file_hash, load_dataset, written_whole
 
@@ -31,6 +33,7 @@ class EvaluationData:
     unseen: Episodes
     seen: Episodes
     moving: float | None
+    k: int
     about: dict[str, Any]  # for results.json: where the episodes come from
 
 
@@ -41,8 +44,12 @@ def evaluate_run(
     data: Path | None = None,
     fresh_seed: int | None = None,
     equivariance: bool = False,
+    hard_binding: bool = False,
 ) -> dict[str, Any]:
-    """Evaluate the best model of a run on its data, on other data, or on fresh episodes; nothing is written."""
+    """Evaluate the best model of a run on its data, on other data, or on fresh episodes; nothing is written.
+
+    ``hard_binding`` sends each object's actions to one slot, where the model's own binding is soft.
+    """
     if not steps or min(steps) < 1:
         raise HowmError(f"steps={list(steps)} cannot be evaluated; give numbers of 1 or more")
     checkpoint = load_checkpoint(find_checkpoint(run))
@@ -52,7 +59,11 @@ def evaluate_run(
         chosen = stored_episodes(checkpoint, data or _data_path(Path(run), checkpoint))
     if equivariance:
         chosen.unseen.state()  # refuses pictures without states before any work
-    model = rebuild(checkpoint).to("cuda" if torch.cuda.is_available() else "cpu")
+    model = rebuild(checkpoint, chosen.k).to("cuda" if torch.cuda.is_available() else "cpu")
+    if hard_binding:
+        if not isinstance(model, HOWM):
+            raise HowmError(f"{checkpoint.about['method']} has no soft binding to make hard")
+        model.hard = True
 
     # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
     seen, unseen = matched(chosen.seen, chosen.unseen)
@@ -65,6 +76,9 @@ def evaluate_run(
     costs = load_checkpoint(find_checkpoint(run, "last")).about
     results = _summarise(checkpoint, chosen, on_unseen, on_seen, comparable, costs)
     results["params"] = sum(parameter.numel() for parameter in model.parameters())
+    if isinstance(model, HOWM) and chosen.unseen.cells is not None:
+        depth = min(5, chosen.unseen.steps)
+        results["binding"] = diagnose(model, Rollouts(chosen.unseen, chosen.moving), depth).to_json()
     if equivariance:
         results["equivariance"] = equivariance_error(model, chosen.unseen, np.random.default_rng(0)).to_json()
     return results
@@ -91,9 +105,9 @@ def _summarise(
         "preset": about.get("preset"),
         "env": data["world"],
         "n": data["n"],
-        "k": data["k"],
+        "k": chosen.k,
         "seed": about["seed"],
-        "unseen": unseen_label(checkpoint, chosen.unseen),
+        "unseen": unseen_label(checkpoint, chosen),
         "eval": ours["model"]["easy"],
         "eval_hard": ours["model"]["hard"],
         "train": seen["easy"],
@@ -141,9 +155,11 @@ def matched(seen: Episodes, unseen: Episodes) -> tuple[Episodes, Episodes]:
     return cut(seen), cut(unseen)
 
 
-def unseen_label(checkpoint: Checkpoint, unseen: Episodes) -> str:
+def unseen_label(checkpoint: Checkpoint, chosen: EvaluationData) -> str:
     """What can be said of the scenes of evaluation."""
-    data = checkpoint.about["data"]
+    data, unseen = checkpoint.about["data"], chosen.unseen
+    if chosen.k != data["k"]:
+        return f"all scenes have {chosen.k} objects; those of training had {data['k']}"
     if data["n"] == data["k"]:
         return "no unseen scene exists"
     if unseen.scene_ids is None or "train_scenes" not in data:
@@ -155,7 +171,7 @@ def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
     """The evaluation episodes of a dataset that fits the model and has none of its training scenes in ``eval``."""
     dataset = load_dataset(path)
     trained = checkpoint.about["data"]
-    if to_plain(spec_of(dataset)) != checkpoint.about["spec"]:
+    if to_plain(spec_of(dataset)) | {"k": trained["k"]} != checkpoint.about["spec"]:
         raise HowmError(
             f"{path} has {to_plain(spec_of(dataset))}, but the model was made for {checkpoint.about['spec']}"
         )
@@ -172,7 +188,7 @@ def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
                 f"{len(overlap)} evaluation scenes of {path} are training scenes of the run; use --fresh-seed"
             )
     about = {"hash": file_hash(path), "seed": dataset.seed, "moving": dataset.moving}
-    return EvaluationData(dataset.eval, dataset.eval_seen, dataset.moving, about)
+    return EvaluationData(dataset.eval, dataset.eval_seen, dataset.moving, dataset.k, about)
 
 
 def _data_path(run: Path, checkpoint: Checkpoint) -> Path:
@@ -197,7 +213,7 @@ def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int) -> EvaluationD
     some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]
     seen = SceneSet(train.n, train.k, tuple(some))
     on_unseen, on_seen = (collect(renderer, scenes, episodes, steps, rng, moving) for scenes in (unseen, seen))
-    return EvaluationData(on_unseen, on_seen, moving, {"fresh_seed": seed, "moving": moving})
+    return EvaluationData(on_unseen, on_seen, moving, train.k, {"fresh_seed": seed, "moving": moving})
 
 
 def draw_unseen(train: SceneSet, count: int, rng: np.random.Generator) -> SceneSet:

@@ -1,5 +1,8 @@
 """fit(): any world model, by its own loss, on any dataset; a killed run goes on where it stopped.
 
+A model that has a representation is fitted in two phases: first that part, which is then frozen, and on what it makes
+of the pictures, computed once, the rest.
+
 All randomness is a function of seed and step, so a run that was resumed equals one that was not, bit for bit.
 """
 
@@ -9,20 +12,33 @@ import math
 import resource
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from howm.batches import FrameIndex, Transitions, hold_out
-from howm.checkpoint import Checkpoint, describe_data, load_checkpoint, save_checkpoint, spec_of, versions
+from howm.checkpoint import (
+    Checkpoint,
+    describe_data,
+    find_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+    spec_of,
+    take_representation,
+    versions,
+)
 from howm.config import TrainConfig, to_plain
 from howm.dataset import Dataset
+from howm.diagnosis import extraction_accuracy
 from howm.errors import HowmError
+from howm.models.extract import unit
 from howm.models.methods import RunConfig, build_model
+from howm.models.slots import Extractor
 from howm.models.worldmodel import WorldModel
 from howm.rundir import RunDirectory
 
@@ -31,9 +47,13 @@ _HOLD_OUT, _TRAIN, _CHECK = range(100, 103)  # random streams of a run, apart fr
 
 def train_run(
     config: RunConfig, dataset: Dataset, out: Path, seed: int = 0, *, data_path: str | None = None,
-    data_hash: str | None = None, resume: bool = False, minutes: float | None = None, tensorboard: bool = False,
+    data_hash: str | None = None, extractor: str | None = None, resume: bool = False, minutes: float | None = None,
+    tensorboard: bool = False,
 ) -> bool:  # fmt: skip
-    """Train a method of the table in a run directory; True when it is finished, False when time ran out."""
+    """Train a method of the table in a run directory; True when it is finished, False when time ran out.
+
+    ``extractor`` names a run whose representation is taken over instead of training one.
+    """
     if seed < 0:
         raise HowmError(f"seed={seed} is negative; give 0 or more")
     spec = spec_of(dataset)
@@ -44,22 +64,29 @@ def train_run(
         "spec": to_plain(spec),
     }
     model = build_model(config.method, spec, config.model, seed)
-    return fit(model, dataset, config.train, out, seed, about=about, data_path=data_path, data_hash=data_hash,
-               resume=resume, minutes=minutes, tensorboard=tensorboard)  # fmt: skip
+    represent = config.represent
+    if extractor is not None:
+        about["extractor"] = take_representation(model, find_checkpoint(extractor))
+        represent = None
+    return fit(
+        model, dataset, config.train, out, seed, represent=represent, about=about, data_path=data_path,
+        data_hash=data_hash, resume=resume, minutes=minutes, tensorboard=tensorboard,
+    )  # fmt: skip
 
 
 def fit(
     model: WorldModel, dataset: Dataset, config: TrainConfig, out: Path, seed: int = 0, *,
-    about: dict[str, Any] | None = None, data_path: str | None = None, data_hash: str | None = None,
-    resume: bool = False, minutes: float | None = None, tensorboard: bool = False,
+    represent: TrainConfig | None = None, about: dict[str, Any] | None = None, data_path: str | None = None,
+    data_hash: str | None = None, resume: bool = False, minutes: float | None = None, tensorboard: bool = False,
 ) -> bool:  # fmt: skip
     """Fit ``model``, leave checkpoints and metrics in ``out``, and, when finished, the best weights in ``model``.
 
-    Any module that follows the contract of WorldModel can be given. Under ``torchrun`` each process takes its share
-    of a batch of (processes x config.batch). The best checkpoint is chosen by held-out *training* episodes.
+    Any module that follows the contract of WorldModel can be given. ``represent`` says how to fit its representation
+    first; without it, the representation is taken as it is. Under ``torchrun`` each process takes its share of a batch
+    of (processes x config.batch). The best checkpoint is chosen by held-out *training* episodes.
     """
     run = RunDirectory(Path(out), resume)
-    return _Fit(model, dataset, config, run, seed, about or {"method": None}, data_path, data_hash).run(
+    return _Fit(model, dataset, config, represent, run, seed, about or {"method": None}, data_path, data_hash).run(
         resume, minutes, tensorboard
     )
 
@@ -83,10 +110,24 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return rate * min(1.0, (step + 1) / config.warmup) if config.warmup else rate
 
 
+@dataclass(frozen=True)
+class _Phase:
+    """A part of training: what is fitted, how, and the steps of the run before it."""
+
+    name: str
+    module: nn.Module
+    config: TrainConfig
+    begin: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.config.steps
+
+
 class _Fit:
     def __init__(
-        self, model: WorldModel, dataset: Dataset, config: TrainConfig, directory: RunDirectory, seed: int,
-        about: dict[str, Any], data_path: str | None, data_hash: str | None,
+        self, model: WorldModel, dataset: Dataset, config: TrainConfig, represent: TrainConfig | None,
+        directory: RunDirectory, seed: int, about: dict[str, Any], data_path: str | None, data_hash: str | None,
     ) -> None:  # fmt: skip
         from accelerate import Accelerator
         from accelerate.state import AcceleratorState
@@ -96,15 +137,16 @@ class _Fit:
         AcceleratorState._reset_state()  # else a second fit in one process could not choose its own precision
         precision = "no" if config.precision == "fp32" else config.precision
         self.accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision)
-        self.config, self.directory, self.seed, self.data_path = config, directory, seed, data_path
+        self.raw_model, self.directory, self.seed, self.data_path = model, directory, seed, data_path
         learn, check = hold_out(dataset.train, config.hold_out, np.random.default_rng([seed, _HOLD_OUT]))
         self.transitions = Transitions(learn, config.same_scene)
         self.held_out = Transitions(check, config.same_scene)
-        self.raw_model = model
-        optimizer = torch.optim.Adam(model.parameters(), lr=config.lr)
-        trained = torch.compile(model) if config.compile else model
-        self.model, self.optimizer = self.accelerator.prepare(trained, optimizer)
+        self.phases = [_Phase("train", model, config, 0)]
+        if represent is not None and model.representation is not None:
+            first = _Phase("represent", model.representation, represent, 0)
+            self.phases = [first, _Phase("train", model, config, first.end)]
         self.about = {**about, "train": to_plain(config), "seed": seed, "versions": versions()}
+        self.about["represent"] = None if represent is None else to_plain(represent)
         self.about |= {"data": describe_data(dataset, data_hash), "processes": self.accelerator.num_processes}
         self.step, self.seconds, self.cpu_seconds, self.peak_memory_mb, self.best = 0, 0.0, 0.0, 0.0, math.inf
 
@@ -113,20 +155,26 @@ class _Fit:
         """Whether this process writes the files."""
         return bool(self.accelerator.is_main_process)
 
+    @property
+    def steps(self) -> int:
+        """Of all phases together."""
+        return self.phases[-1].end
+
     def run(self, resume: bool, minutes: float | None, tensorboard: bool) -> bool:
+        self._enter(self.phases[0])
         if resume and self.directory.last.exists():
             self._restore(load_checkpoint(self.directory.last))
-        finished = self.step >= self.config.steps
+        finished = self.step >= self.steps
         if not finished:
             if self.leads:
                 plain = {
                     name: self.about[name]
-                    for name in ("method", "preset", "seed", "model", "train")
-                    if name in self.about
+                    for name in ("method", "preset", "seed", "model", "extractor", "represent", "train")
+                    if self.about.get(name) is not None
                 }
                 data = {"data": self.data_path, "data_hash": self.about["data"]["hash"]}
                 self.directory.begin(data | plain, self.step, tensorboard)
-            self._note(f"begins at step {self.step} of {self.config.steps}, {versions()}")
+            self._note(f"begins at step {self.step} of {self.steps}, {versions()}")
             try:
                 with torch.random.fork_rng():
                     finished = self._loop(minutes)
@@ -138,21 +186,36 @@ class _Fit:
             self.raw_model.load_state_dict(load_checkpoint(self.directory.best).weights())
         return finished
 
+    def _enter(self, phase: _Phase) -> None:
+        """Make ready to fit a phase from its beginning."""
+        self.phase, self.config, self.best = phase, phase.config, math.inf
+        self.frames: dict[Transitions, _Frames] = {}
+        if phase.name == "train" and self.raw_model.representation is not None:
+            self.raw_model.representation.requires_grad_(False)
+        weights = [parameter for parameter in phase.module.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.Adam(weights, lr=phase.config.lr)
+        trained = torch.compile(phase.module) if phase.config.compile else phase.module
+        self.model, self.optimizer = self.accelerator.prepare(trained, optimizer)
+
     def _loop(self, minutes: float | None) -> bool:
         began, cpu_began = time.monotonic() - self.seconds, time.process_time() - self.cpu_seconds
         deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
         window: list[dict[str, float]] = []
         with self._progress() as bar:
-            while self.step < self.config.steps:
+            while self.step < self.steps:
+                if self.step == self.phase.end:
+                    self._next_phase()
+                    bar.set_description(self.phase.name)
                 window.append(self._update())
                 self.step += 1
-                ends = self.step == self.config.steps
+                ends = self.step == self.phase.end
                 if self.step % self.config.log_every and not ends:
                     continue
                 means = {name: float(np.mean([row[name] for row in window])) for name in window[0]}
                 window.clear()
                 self._refuse_nan("loss", means["loss"])
-                self._log({"step": self.step, "lr": learning_rate(self.config, self.step - 1), **means})
+                rate = learning_rate(self.config, self.step - 1 - self.phase.begin)
+                self._log({"step": self.step, "lr": rate, **means})
                 bar.set_postfix(loss=f"{means['loss']:.4f}", refresh=False)
                 bar.update(self.step - bar.n)
                 late = self._any_process(time.monotonic() > deadline)
@@ -161,19 +224,68 @@ class _Fit:
                     self._check()
                 elif late:
                     self._save("last")
-                if late and not ends:
+                if late and self.step < self.steps:
                     return False
         return True
+
+    def _next_phase(self) -> None:
+        """Go on with the best representation that was found; a run that is killed from here on begins with it."""
+        self.raw_model.load_state_dict(load_checkpoint(self.directory.best).weights())
+        self._judge_representation()
+        self._enter(self.phases[self.phases.index(self.phase) + 1])
+        self._save("last")
+
+    def _judge_representation(self) -> None:
+        """Say how good the slots are before anything is built on them, with advice where they look bad.
+
+        The true share of frames in which every object has a slot of its own stands beside it and decides nothing.
+        """
+        extractor = self.raw_model.representation
+        if not isinstance(extractor, Extractor):
+            return
+        episodes = self.held_out.episodes
+        rng = np.random.default_rng(0)
+        frames = self.held_out.pictures(rng.integers(self.held_out.frame_count, size=500)).to(self.accelerator.device)
+        extractor.eval()
+        with torch.no_grad(), torch.random.fork_rng():
+            _, logs = extractor(frames)
+        error = float(logs["reconstruction"] / unit(frames).var(dim=0).mean())
+        truth = "unknown"
+        if episodes.pictures is None:
+            truth = f"{extraction_accuracy(extractor, episodes):.2f} %"
+        self._log({"step": self.step, "unexplained": error, "sharpness": float(logs["sharpness"])})
+        self._note(
+            f"slots: {error:.2%} of the pictures unexplained, sharpness {float(logs['sharpness']):.4f}; "
+            f"frames in which every object has a slot of its own: {truth}",
+            show=True,
+        )
+        if error > 0.05:
+            self._note(
+                f"warning: the slots leave {error:.0%} of the pictures unexplained; "
+                "try more represent.steps, or model.extractor.kind=proposals",
+                show=True,
+            )
+
+    def _load(self, transitions: Transitions, index: FrameIndex) -> Any:
+        """What the module of this phase is called with."""
+        if self.phase.name == "represent":
+            return transitions.pictures(index.obs).to(self.accelerator.device)
+        frames = None
+        if self.raw_model.representation is not None:
+            if transitions not in self.frames:
+                self.frames[transitions] = _Frames(self.raw_model, transitions, self.accelerator.device)
+            frames = self.frames[transitions]
+        return transitions.load(index, frames).to(self.accelerator.device)
 
     def _update(self) -> dict[str, float]:
         rng = np.random.default_rng([self.seed, _TRAIN, self.step])
         processes, rank, size = self.accelerator.num_processes, self.accelerator.process_index, self.config.batch
         index = self.transitions.index(rng.integers(len(self.transitions), size=processes * size), rng)
-        batch = self.transitions.load(_rows(index, slice(rank * size, (rank + 1) * size))).to(self.accelerator.device)
+        batch = self._load(self.transitions, _rows(index, slice(rank * size, (rank + 1) * size)))
         torch.manual_seed(int(rng.integers(2**31)) + rank)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.config, self.step)
-        self.model.train()
+            group["lr"] = learning_rate(self.config, self.step - self.phase.begin)
+        self._set_training(True)
         with self.accelerator.autocast():
             loss, logs = self.model(batch)
         self.optimizer.zero_grad(set_to_none=True)
@@ -184,18 +296,26 @@ class _Fit:
             values = self.accelerator.reduce(values, reduction="mean")
         return dict(zip(("loss", *logs), values.tolist(), strict=True))
 
+    def _set_training(self, training: bool) -> None:
+        """A frozen representation stays as it is used: statistics of batches may not drift, nor noise be drawn."""
+        self.model.train(training)
+        if self.phase.name == "train" and self.raw_model.representation is not None:
+            self.raw_model.representation.eval()
+
     def _check(self) -> None:
         """Measure the loss on held-out training episodes and write the checkpoints."""
         rng = np.random.default_rng([self.seed, _CHECK])  # the same negatives every time
-        self.raw_model.eval()
-        total = 0.0
-        with torch.no_grad(), self.accelerator.autocast():
+        self._set_training(False)
+        totals: dict[str, float] = {}
+        with torch.random.fork_rng(), torch.no_grad(), self.accelerator.autocast():
+            torch.manual_seed(self.seed)
             for index in self.held_out.batches(self.config.batch, rng):
-                loss, _ = self.raw_model(self.held_out.load(index).to(self.accelerator.device))
-                total += float(loss) * len(index)
-        held_out_loss = total / len(self.held_out)
+                loss, logs = self.phase.module(self._load(self.held_out, index))
+                for name, value in {"loss": loss, **logs}.items():
+                    totals[name] = totals.get(name, 0.0) + float(value) * len(index) / len(self.held_out)
+        held_out_loss = totals["loss"]
         self._refuse_nan("held-out loss", held_out_loss)
-        self._log({"step": self.step, "held_out_loss": held_out_loss})
+        self._log({"step": self.step, **{f"held_out_{name}": value for name, value in totals.items()}})
         if held_out_loss < self.best:
             self.best = held_out_loss
             self._save("best")
@@ -214,6 +334,7 @@ class _Fit:
         self.peak_memory_mb = max(self.peak_memory_mb, _peak_memory_mb())
         progress = {
             "step": self.step,
+            "phase": self.phase.name,
             "best_held_out_loss": None if math.isinf(self.best) else self.best,
             "train_seconds": self.seconds,
             "train_cpu_seconds": self.cpu_seconds,
@@ -225,12 +346,15 @@ class _Fit:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         about = checkpoint.about
-        for name in ("method", "model", "train", "seed", "data", "processes"):
+        for name in ("method", "model", "extractor", "represent", "train", "seed", "data", "processes"):
             if about.get(name) != json.loads(json.dumps(self.about.get(name))):
                 raise HowmError(
                     f"{self.directory.path} was begun with another {name}; resume with the same or choose another --out"
                 )
         self.raw_model.load_state_dict(checkpoint.weights())
+        phase = next(phase for phase in self.phases if phase.name == about["phase"])
+        if phase is not self.phase:
+            self._enter(phase)
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in checkpoint.tensors.items():
             if name.startswith("optimizer."):
@@ -262,21 +386,44 @@ class _Fit:
         if self.leads:
             self.directory.log(row)
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str, show: bool = False) -> None:
         if self.leads:
             self.directory.note(text)
+            if show:
+                tqdm.write(text, file=sys.stderr)
 
     def _progress(self) -> "tqdm[Any]":
         """A bar on a terminal; elsewhere a line in half a minute."""
         return tqdm(
-            total=self.config.steps,
+            total=self.steps,
             initial=self.step,
             disable=not self.leads,
             unit="step",
-            desc="train",
+            desc=self.phase.name,
             mininterval=0.5 if sys.stderr.isatty() else 30.0,
             dynamic_ncols=True,
         )
+
+
+class _Frames:
+    """What a frozen representation makes of the frames of some episodes: computed once, unless too much to keep."""
+
+    KEEP_BYTES = 2**30
+
+    def __init__(self, model: WorldModel, transitions: Transitions, device: torch.device) -> None:
+        self.model, self.transitions, self.device = model, transitions, device
+        self.kept: Tensor | None = None
+        one = self._compute(np.arange(1))
+        if transitions.frame_count * one.nbytes <= self.KEEP_BYTES:
+            every = np.arange(transitions.frame_count)
+            self.kept = torch.cat([self._compute(every[i : i + 1024]) for i in range(0, len(every), 1024)])
+
+    @torch.no_grad()
+    def _compute(self, frames: np.ndarray) -> Tensor:
+        return self.model.represent(self.transitions.pictures(frames).to(self.device))
+
+    def __call__(self, frames: np.ndarray) -> Tensor:
+        return self._compute(frames) if self.kept is None else self.kept[torch.from_numpy(frames)]
 
 
 def _rows(index: FrameIndex, rows: slice) -> FrameIndex:

@@ -12,7 +12,8 @@ ORDER = [
     *("version", "errors", "shapes", "library", "scenes", "grid", "render", "registration", "envs"),
     *("dataset", "storage", "interop", "batches", "config", "ranking", "losses"),
     *("models.mlp", "models.worldmodel", "models.extract", "models.bind", "models.transition", "models.cswm"),
-    *("models.methods", "equivariance", "tabular", "checkpoint", "rundir", "train", "evaluation", "results"),
+    *("models.slots", "models.align", "models.howm", "models.methods", "equivariance", "tabular", "checkpoint"),
+    *("evaluation", "diagnosis", "rundir", "train", "results", "figures"),
     *("commands.base", "commands.library", "commands.data", "commands.runs", "cli"),
 ]
 

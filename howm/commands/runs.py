@@ -24,6 +24,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--config", help="a YAML file with the groups model and train")
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", dest="settings",
                        help="override a key, for example train.lr=0.001")  # fmt: skip
+    train.add_argument("--extractor", metavar="RUN", help="take over the trained slots of another run")
     train.add_argument("--minutes", type=float, help="stop after this time; go on with --resume")
     train.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     train.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
@@ -40,9 +41,23 @@ def add_commands(commands: Any) -> None:
     evaluation.add_argument("--json", action="store_true", help="print results.json as the last line")
     evaluation.add_argument("--equivariance", action="store_true",
                             help="also measure the equivariance error λ under object replacement")  # fmt: skip
+    evaluation.add_argument("--hard-binding", action="store_true",
+                            help="send each object's actions to one slot; writes nothing")  # fmt: skip
     evaluation.add_argument("--results", type=Path, metavar="DIR",
                             help="also write DIR/<env>-n<N>-k<K>/<method>-seed<S>.json")  # fmt: skip
 
+    show = add_command(
+        commands, "show", _show, "draw what a run has learned: its slots, bindings, masks and predictions"
+    )
+    show.add_argument("run", help="a run directory, or the name of a model that `howm models` lists")
+    show.add_argument("-o", "--out", type=Path, required=True, help="the folder to write the pictures to")
+    show.add_argument(
+        "--fresh-seed", type=whole_number(0), default=0, help="of the episodes to choose from (default 0)"
+    )
+    show.add_argument("--episode", type=whole_number(0), default=0, help="default 0")
+    show.add_argument("--steps", type=whole_number(1), default=10, help="default 10")
+
+    add_command(commands, "models", _models, "list the trained models that come with the package")
     add_command(commands, "theory", _theory, "check Proposition 4.1 and its corollary on an enumerated Object Library")
 
 
@@ -58,6 +73,32 @@ def _methods(options: argparse.Namespace) -> int:
 
     for method in METHODS.values():
         print(f"{method.name:12s} {method.title:14s} {method.summary} (presets: {', '.join(method.presets)})")
+    return 0
+
+
+def _models(options: argparse.Namespace) -> int:
+    from howm.checkpoint import find_checkpoint, load_checkpoint, shipped
+
+    for name in shipped():
+        about = load_checkpoint(find_checkpoint(name)).about
+        data = about["data"]
+        print(f"{name:22s} {about['method']}, {data['world']}, N={data['n']}, K={data['k']}, seed {about['seed']}")
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from howm.checkpoint import find_checkpoint, load_checkpoint, rebuild
+    from howm.figures import figures, save_figure
+    from howm.results import fresh_episodes
+
+    checkpoint = load_checkpoint(find_checkpoint(options.run))
+    model = rebuild(checkpoint)
+    episodes = fresh_episodes(checkpoint, options.steps, options.fresh_seed).unseen
+    drawn = figures(model, episodes, options.episode, options.steps)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, figure in drawn.items():
+        save_figure(figure, options.out / f"{name}.png")
+        print(options.out / f"{name}.png")
     return 0
 
 
@@ -78,7 +119,7 @@ def _train(options: argparse.Namespace) -> int:
     keep_freed_memory()
     finished = train_run(
         config, dataset, options.out, options.seed, data_path=str(options.data.resolve()),
-        data_hash=file_hash(options.data), resume=options.resume, minutes=options.minutes,
+        data_hash=file_hash(options.data), extractor=options.extractor, resume=options.resume, minutes=options.minutes,
         tensorboard=options.tensorboard,
     )  # fmt: skip
     if not finished:
@@ -95,12 +136,17 @@ def _eval(options: argparse.Namespace) -> int:
         raise HowmError("--fresh-seed makes its own data and writes nothing; leave out --data and --results")
     keep_freed_memory()
     results = evaluate_run(
-        options.run, options.steps, data=options.data, fresh_seed=options.fresh_seed, equivariance=options.equivariance
+        options.run,
+        options.steps,
+        data=options.data,
+        fresh_seed=options.fresh_seed,
+        equivariance=options.equivariance,
+        hard_binding=options.hard_binding,
     )
     _print_results(results)
     if options.json:
         print(json.dumps(results), flush=True)
-    if options.fresh_seed is None:
+    if options.fresh_seed is None and not options.hard_binding:
         print(f"written to {save_results(results, Path(options.run) / 'results.json')}", file=sys.stderr)
         if options.results is not None:
             print(f"and to {save_results(results, results_path(results, options.results))}", file=sys.stderr)
@@ -125,5 +171,20 @@ def _print_results(results: dict[str, Any]) -> None:
     say(f"{'MRR % at steps':36s}" + "".join(f"{k:>8s}" for k in steps))
     for name, scores in rows:
         say(f"{name:36s}" + "".join(f"{scores[k]['mrr']:8.2f}" for k in steps))
+    if "binding" in results:
+        _print_binding(results["binding"])
     for part, error in results.get("equivariance", {}).items():
         say(f"equivariance, {part}: {json.dumps(error)}")
+
+
+def _print_binding(found: dict[str, Any]) -> None:
+    """Where the errors come from, by the environment's ground truth."""
+    absent = found["absent_to_background"]
+    lines = [
+        f"extraction {found['extraction']:.2f} % of frames, binding {found['binding']:.2f} % of present objects "
+        f"(weight {found['weight']:.2f} %)" + ("" if absent is None else f", absent to background {absent:.2f} %"),
+        f"hard pool at {found['steps']} steps lost to: "
+        + ", ".join(f"{stage} {lost:.2f}" for stage, lost in found["lost_to"].items()),
+        "pixel error: " + ", ".join(f"{name} {error:.2e}" for name, error in found["pixel_error"].items()),
+    ]
+    print("\n".join(lines), file=sys.stderr)

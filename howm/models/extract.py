@@ -23,15 +23,16 @@ class CellFeatures(nn.Module):
     def forward(self, obs: Tensor) -> Float[Tensor, "B cells features"]:
         cells = split_cells(obs, self.cell_pixels)
         if obs.device.type != "cpu" or torch.compiler.is_compiling():
-            dense: Tensor = self.linear(_unit(cells))
+            dense: Tensor = self.linear(unit(cells))
             return dense
         lit = cells.amax(dim=2) > 0
-        features = self.linear(_unit(cells[lit]))
+        features = self.linear(unit(cells[lit]))
         everywhere = self.linear.bias.to(features.dtype).expand(*lit.shape, -1)
         return everywhere.index_put((lit,), features)
 
 
-def _unit(pixels: Tensor) -> Tensor:
+def unit(pixels: Tensor) -> Tensor:
+    """Bytes or numbers in 0-1 to numbers in 0-1."""
     return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels
 
 
@@ -41,6 +42,13 @@ def split_cells(obs: Tensor, cell_pixels: int) -> Tensor:
     rows, columns = height // cell_pixels, width // cell_pixels
     blocks = obs.view(batch, rows, cell_pixels, columns, cell_pixels, channels).transpose(2, 3)
     return blocks.reshape(batch, rows * columns, -1)
+
+
+def join_cells(cells: Tensor, height: int, width: int, cell_pixels: int) -> Tensor:
+    """The inverse of `split_cells`."""
+    rows, columns = height // cell_pixels, width // cell_pixels
+    blocks = cells.view(len(cells), rows, columns, cell_pixels, cell_pixels, -1).transpose(2, 3)
+    return blocks.reshape(len(cells), height, width, -1)
 
 
 class MaskCNN(nn.Module):

@@ -46,7 +46,16 @@ class State:
 
 
 class WorldModel(nn.Module, ABC):
-    """Base of all methods; your own model needs these verbs and nothing else."""
+    """Base of all methods; your own model needs the five verbs and nothing else."""
+
+    @property
+    def representation(self) -> nn.Module | None:
+        """The part, if any, that is trained first, by its own ``forward(obs) → (loss, logs)``, and then frozen."""
+        return None
+
+    def represent(self, obs: Tensor) -> Tensor:
+        """What the frozen representation makes of pictures. Training then gives this to ``forward`` in their place."""
+        return obs
 
     @abstractmethod
     def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:

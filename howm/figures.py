@@ -1,0 +1,161 @@
+"""Pictures of what a model has learned: bindings, masks, and predictions beside the truth."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from howm.dataset import Episodes
+from howm.errors import HowmError
+from howm.models.bind import bind
+from howm.models.cswm import CSWM
+from howm.models.extract import join_cells, unit
+from howm.models.howm import HOWM
+from howm.models.worldmodel import State, WorldModel, device_of
+from howm.storage import written_whole
+
+_ARROWS = "↑→↓←"  # of directions 0-3; in Rush Hour relative to the car
+
+
+@torch.no_grad()
+def figures(model: WorldModel, episodes: Episodes, episode: int, steps: int) -> dict[str, Any]:
+    """All pictures that can be drawn of a model on one episode, by name."""
+    if not 0 <= episode < len(episodes):
+        raise HowmError(f"episode {episode} does not exist; there are {len(episodes)}")
+    if not 1 <= steps <= episodes.steps:
+        raise HowmError(f"{steps} steps cannot be shown of episodes of {episodes.steps}; give 1 to {episodes.steps}")
+    model.eval()
+    frames = torch.from_numpy(episodes.observe(np.full(steps + 1, episode), np.arange(steps + 1))).to(device_of(model))
+    actions = torch.from_numpy(episodes.actions[episode, :steps].astype(np.int64)).to(frames.device)
+    if isinstance(model, HOWM):
+        return {"binding": _binding(model, frames, actions), "rollout": _rollout(model, frames, actions)}
+    if isinstance(model, CSWM):
+        return {"masks": _masks(model, frames, episodes, episode)}
+    raise HowmError("there is no picture of this kind of model")
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)
+
+
+def _figure(width: float, height: float) -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise HowmError("matplotlib is not installed; pip install 'howm[viz]'") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _named(action: Tensor) -> str:
+    return f"object {int(action) // 4} {_ARROWS[int(action) % 4]}"
+
+
+def _picture(axes: Any, picture: Tensor, title: str = "") -> None:
+    axes.imshow(picture.cpu().numpy(), interpolation="nearest")
+    axes.set_title(title, fontsize=8)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def _matrix(figure: Any, axes: Any, values: Tensor, title: str, limits: tuple[float, float] | None = None) -> None:
+    largest = float(values.abs().max()) or 1.0
+    low, high = limits or (-largest, largest)
+    image = axes.imshow(
+        values.cpu().numpy(), vmin=low, vmax=high, cmap="viridis" if low == 0 else "RdBu_r", aspect="auto"
+    )
+    axes.set_title(title, fontsize=8)
+    axes.tick_params(labelsize=6)
+    figure.colorbar(image, ax=axes, fraction=0.08).ax.tick_params(labelsize=6)
+
+
+def _slot_pictures(model: HOWM, slots: Tensor) -> Tensor:
+    """What each slot contributes to the picture, (S, H, W, 3)."""
+    extractor, spec = model.extractor, model.extractor.spec
+    masks = extractor.masks(slots)[0]
+    pixels = join_cells(masks, spec.height, spec.width, spec.cell_pixels)
+    return pixels * extractor.draw(slots)
+
+
+def _binding(model: HOWM, frames: Tensor, actions: Tensor) -> Any:
+    """The paper's figure of Action Attention: slots in their order, M_t, M_t+1, ā_t, lifted embeddings, difference."""
+    now, then = model.encode(frames[:1]), model.encode(frames[1:2])
+    predicted = model.step(now, actions[:1])
+    slots = now.slots.shape[1]
+    figure = _figure(14, 6.5)
+    rows = figure.subfigures(3, 1, height_ratios=(1, 1, 1.6))
+    for row, frame, state, name in ((rows[0], frames[0], now, "t"), (rows[1], frames[1], then, "t+1")):
+        axes = row.subplots(1, slots + 2)
+        assert state.seen is not None
+        _picture(axes[0], unit(frame), f"frame {name}")
+        _picture(axes[1], model.extractor.draw(state.seen)[0], "all slots")
+        for s, picture in enumerate(_slot_pictures(model, state.seen)):
+            _picture(axes[2 + s], picture, f"slot {s}")
+    axes = rows[2].subplots(1, 6)
+    assert now.binding is not None
+    assert then.binding is not None
+    told = bind(now.binding, actions[:1])[0]
+    lifted, target = model.lifted(predicted)[0], model.lifted(then)[0]
+    size = float(torch.maximum(lifted.abs().max(), target.abs().max())) or 1.0
+    _matrix(rows[2], axes[0], now.binding[0], "M_t: objects × slots", (0, 1))
+    _matrix(rows[2], axes[1], then.binding[0], "M_t+1", (0, 1))
+    _matrix(rows[2], axes[2], told, f"bound action: {_named(actions[0])}", (0, 1))
+    _matrix(rows[2], axes[3], lifted, "lifted prediction", (-size, size))
+    _matrix(rows[2], axes[4], target, "lifted frame t+1", (-size, size))
+    _matrix(rows[2], axes[5], lifted - target, "difference", (-size, size))
+    return figure
+
+
+def _rollout(model: HOWM, frames: Tensor, actions: Tensor) -> Any:
+    """Truth above, the model's open-loop prediction from the first frame below."""
+    state: State = model.encode(frames[:1])
+    steps = len(actions)
+    figure = _figure(1.25 * (steps + 1), 2.9)
+    axes = figure.subplots(2, steps + 1, squeeze=False)
+    for t in range(steps + 1):
+        _picture(axes[0, t], unit(frames[t]), "start" if t == 0 else f"{t}: {_named(actions[t - 1])}")
+        picture = model.draw(state)[0]
+        error = float((picture - unit(frames[t])).square().mean())
+        _picture(axes[1, t], picture, f"error {error:.0e}")
+        if t < steps:
+            state = model.step(state, actions[t : t + 1])
+    axes[0, 0].set_ylabel("truth", fontsize=9)
+    axes[1, 0].set_ylabel("predicted", fontsize=9)
+    return figure
+
+
+def _masks(model: CSWM, frames: Tensor, episodes: Episodes, episode: int) -> Any:
+    """The paper's figure of Σ_N-CSWM: the masks of a scene, and where the embeddings of all its frames lie."""
+    pixels = model.extractor.features.cell_pixels
+    masks = model.extractor(frames[:1])[0].view(-1, frames.shape[1] // pixels, frames.shape[2] // pixels)
+    ids = None
+    if episodes.scene_ids is not None:
+        ids = torch.from_numpy(np.repeat(episodes.scene_ids[episode : episode + 1], len(frames), axis=0))
+    embeddings = model.encode(frames, ids).slots.cpu().numpy()
+    columns = min(10, model.slots)
+    rows = -(-model.slots // columns)
+    figure = _figure(1.1 * (columns + 6), max(3.0, 1.25 * rows))
+    left, right = figure.subfigures(1, 2, width_ratios=(columns + 1.5, 4.5))
+    axes = left.subplots(rows, columns + 1, squeeze=False)
+    for row in axes[:, 0]:
+        row.axis("off")
+    axes[0, 0].axis("on")
+    _picture(axes[0, 0], unit(frames[0]), "frame 0")
+    for s in range(rows * columns):
+        place = axes[s // columns, 1 + s % columns]
+        if s >= model.slots:
+            place.axis("off")
+            continue
+        place.imshow(masks[s].cpu().numpy(), vmin=0, vmax=1, cmap="gray")
+        present = ids is not None and model.slots == model.n and s in set(ids[0].tolist())
+        place.set_title(f"mask {s}" + (" (present)" if present else ""), fontsize=7)
+        place.set_xticks([])
+        place.set_yticks([])
+    scatter = right.subplots(1, 1)
+    for s in range(model.slots):
+        scatter.plot(embeddings[:, s, 0], embeddings[:, s, -1], ".-", lw=0.6, label=str(s))
+    scatter.set_title("embeddings of all frames (first and last dimension)", fontsize=8)
+    scatter.legend(fontsize=6, ncols=2, title="slot", title_fontsize=6)
+    return figure

@@ -1,0 +1,44 @@
+"""Lifting slots to the full MDP: one row for each library object, whatever the order of the slots."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from howm.models.bind import Binding
+
+Lift = Literal["attention", "pseudo_inverse", "claims"]
+
+RIDGE = 0.1  # ε of the pseudo-inverse: MᵀM is nearly singular while M is nearly uniform, and always where N = K
+
+
+def lifting(binding: Binding, lift: Lift) -> Float[Tensor, "B N S"]:
+    """The matrix L of s↑ = L s̄. No gradient passes to the binding (the paper's NG).
+
+    ``attention`` is M: an object reads the slots that its actions go to. ``pseudo_inverse`` is M (MᵀM + εI)⁻¹.
+    ``claims``: each slot writes itself into the rows of whom it claims to be; rows of absent objects are zero, and no
+    slot can drop out of the loss.
+    """
+    if lift == "claims":
+        return binding.claims.detach()
+    m = binding.actions.detach()
+    if lift == "attention":
+        return m
+    gram = m.transpose(1, 2) @ m + RIDGE * torch.eye(m.shape[2], dtype=m.dtype, device=m.device)
+    lifted: Tensor = torch.linalg.solve(gram, m, left=False)
+    return lifted
+
+
+def matched_slots(claims: Float[Tensor, "B N S"], other: Float[Tensor, "B N S"]) -> tuple[Tensor, Float[Tensor, "B S"]]:
+    """For each slot, the slot of another frame that claims to be the same object, and how much so."""
+    agreement = claims.transpose(1, 2) @ other
+    best = agreement.max(dim=2)
+    return best.indices, best.values
+
+
+def transport(lift: Float[Tensor, "B N S"], other: Float[Tensor, "B N S"]) -> Float[Tensor, "B S S"]:
+    """How the slots of one frame are spread over those of another: rows that sum to one."""
+    agreement = lift.transpose(1, 2) @ other
+    total: Tensor = agreement.sum(dim=2, keepdim=True)
+    return agreement / total.clamp_min(1e-9)

@@ -1,0 +1,178 @@
+"""HOWM: slots, Action Attention and a Σ_K-equivariant transition, trained with the Aligned Loss (Section 5)."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm, one_hot
+
+from howm.batches import Batch
+from howm.errors import HowmError
+from howm.losses import SIGMA, contrastive
+from howm.models.align import Lift, lifting, matched_slots
+from howm.models.bind import ActionAttention, bind
+from howm.models.mlp import MLP
+from howm.models.slots import ExtractorConfig, build_extractor
+from howm.models.transition import GNNTransition
+from howm.models.worldmodel import State, WorldModel, WorldSpec
+
+
+@dataclass(frozen=True)
+class HOWMConfig:
+    """The defaults are the paper's, where it gives any.
+
+    ``sigma`` is the unit of length of the embedding: the energy is measured in it, and embeddings are scaled by it. Of
+    embeddings that are small beside its weights the transition sees little: with the paper's 0.5 it does not learn
+    for thousands of steps that objects stand in each other's way.
+    """
+
+    extractor: ExtractorConfig = field(default_factory=ExtractorConfig)
+    hidden: int = 512
+    embedding: int = 4
+    attention: int = 16
+    maps: Literal["linear", "mlp"] = "linear"  # from slots to embeddings and to queries
+    compete: Literal["slots", "objects"] = "slots"
+    lift: Lift = "pseudo_inverse"
+    margin: float = 1.0
+    sigma: float = SIGMA
+    joint: bool = False  # train extractor and transition together, by the sum of their losses
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "embedding", "attention"):
+            if getattr(self, name) < 1:
+                raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
+        for name in ("margin", "sigma"):
+            if not getattr(self, name) > 0:
+                raise HowmError(f"{name}={getattr(self, name)} is too small; give a number above 0")
+        if self.lift == "claims" and self.compete == "slots":
+            raise HowmError("lift=claims needs slots that claim to be somebody; set compete=objects")
+
+    @property
+    def any_k(self) -> bool:
+        """Whether no weight depends on the number of objects in a scene."""
+        return self.extractor.kind == "proposals"
+
+
+@dataclass(frozen=True)
+class SlotState(State):
+    """Embeddings of K+1 slots, and of the picture they were read from: the lift, and the slots themselves."""
+
+    lift: Float[Tensor, "B N S"] | None = None
+    seen: Float[Tensor, "B S slot"] | None = None
+
+
+class HOWM(WorldModel):
+    """Its cost is that of K+1 slots, whatever the size N of the library."""
+
+    hard = False  # bind each object's actions to one slot, for evaluation
+
+    def __init__(self, spec: WorldSpec, config: HOWMConfig) -> None:
+        super().__init__()
+        self.n, self.k, self.config = spec.n, spec.k, config
+        slot, hidden = config.extractor.slot, config.hidden
+
+        def from_slots(size: int) -> nn.Module:
+            return nn.Linear(slot, size) if config.maps == "linear" else MLP(slot, hidden, size)
+
+        self.extractor = build_extractor(spec, config.extractor)
+        self.embedding = from_slots(config.embedding)
+        self.attention = ActionAttention(
+            spec.n, config.attention, from_slots(config.attention), config.compete, self.extractor.has_background
+        )
+        self.transition = GNNTransition(config.embedding, 4, hidden)
+        self.recall = MLP(slot + config.embedding, hidden, slot)
+
+    @property
+    def representation(self) -> nn.Module | None:
+        return None if self.config.joint else self.extractor
+
+    def represent(self, obs: Tensor) -> Float[Tensor, "B S slot"]:
+        """The slots of pictures; slots that were computed before pass through."""
+        return obs if obs.dim() == 3 else self.extractor.slots(obs)
+
+    def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> SlotState:
+        return self.read(self.represent(obs))
+
+    def read(self, slots: Float[Tensor, "B S slot"]) -> SlotState:
+        """Slots to embeddings and binding."""
+        binding = self.attention(slots)
+        embeddings = self.embedding(slots) * (self.config.sigma / SIGMA)
+        lift = lifting(binding, self.config.lift)
+        actions = binding.actions
+        if self.hard and not self.training:
+            actions = one_hot(actions.argmax(dim=2), actions.shape[2]).to(actions.dtype)
+        return SlotState(embeddings, actions, lift, slots)
+
+    def step(self, state: State, action: Int[Tensor, "B"]) -> State:
+        assert state.binding is not None
+        return replace(state, slots=state.slots + self.change(state.slots, bind(state.binding, action)))
+
+    def change(self, embeddings: Float[Tensor, "B S D"], told: Float[Tensor, "B S 4"]) -> Float[Tensor, "B S D"]:
+        """What the transition adds; a background that an absent object's action went to stays as it is."""
+        change: Tensor = self.transition(embeddings, told)
+        if self.extractor.has_background:
+            change = torch.cat([change[:, :-1], torch.zeros_like(change[:, -1:])], dim=1)
+        return change
+
+    def lifted(self, state: State) -> Float[Tensor, "B N D"]:
+        """The state in the full MDP, whose N rows stand in the order of the actions."""
+        assert isinstance(state, SlotState)
+        assert state.lift is not None
+        return state.lift @ state.slots
+
+    def embed(self, state: State) -> Float[Tensor, "B F"]:
+        return self.lifted(state).flatten(1)
+
+    def draw(self, state: State) -> Float[Tensor, "B H W 3"]:
+        """The picture that a (predicted) state stands for: the objects that were seen, where they are now."""
+        assert isinstance(state, SlotState)
+        assert state.seen is not None
+        return self.extractor.draw(self._recalled(state.seen, state.slots))
+
+    def _recalled(self, seen: Float[Tensor, "B S slot"], embeddings: Float[Tensor, "B S D"]) -> Tensor:
+        """The slot of an object that was seen elsewhere, from its embedding here."""
+        recalled = self.recall(torch.cat([seen, embeddings / self.config.sigma], dim=2))
+        return layer_norm(recalled, recalled.shape[-1:])
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        everything = torch.cat([batch.obs, batch.next_obs, batch.negative_obs])
+        slots = self.represent(everything)
+        state = self.read(slots)
+        assert state.binding is not None
+        assert state.lift is not None
+        parts = [x.chunk(3) for x in (state.slots, state.binding, state.lift, slots)]
+        current, following, negative = (SlotState(*part) for part in zip(*parts, strict=True))
+        predicted = self.step(current, batch.action)
+        # Divided by K, the objects that a scene has: dividing by the N rows would shrink the margin as N grows.
+        loss, logs = contrastive(
+            self.lifted(predicted),
+            self.lifted(following),
+            self.lifted(current),
+            self.lifted(negative),
+            self.config.margin,
+            self.config.sigma,
+            objects=self.k,
+        )
+        recall = self._recall_loss(current, negative)
+        loss, logs["recall"] = loss + recall, recall.detach()
+        if self.config.joint:
+            reconstruction, more = self.extractor(everything)
+            loss, logs = loss + reconstruction, logs | more
+        return loss, logs
+
+    def _recall_loss(self, seen: SlotState, elsewhere: SlotState) -> Tensor:
+        """How well `draw` knows an object again; trained beside, on objects of which two frames show the same one."""
+        assert seen.seen is not None
+        assert elsewhere.seen is not None
+        assert seen.lift is not None
+        assert elsewhere.lift is not None
+        index, weight = matched_slots(seen.lift, elsewhere.lift)
+
+        def aligned(x: Tensor) -> Tensor:
+            return x.detach().gather(1, index.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
+
+        recalled = self._recalled(seen.seen.detach(), aligned(elsewhere.slots))
+        error = (recalled - aligned(elsewhere.seen)).square().mean(dim=2)
+        return (error * weight.clamp(0, 1)).mean()

@@ -1,0 +1,441 @@
+"""HOWM: extractors, Action Attention, lifts, the Aligned Loss, the two phases, and the diagnosis."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import one_hot
+
+import howm
+from howm import METHODS, Rollouts, Transitions, WorldSpec, evaluate, make_dataset
+from howm.checkpoint import load_checkpoint, rebuild
+from howm.dataset import Amounts
+from howm.diagnosis import OracleBinding, diagnose, extraction_accuracy, holders
+from howm.errors import HowmError
+from howm.grid import Grid
+from howm.losses import contrastive, energy
+from howm.models.align import RIDGE, lifting, matched_slots, transport
+from howm.models.bind import ActionAttention, Binding, bind
+from howm.models.extract import join_cells, split_cells, unit
+from howm.models.howm import HOWM, HOWMConfig
+from howm.models.methods import build_model
+from howm.models.slots import ExtractorConfig, build_extractor, conserved, sinkhorn
+from howm.train import train_run
+
+KINDS = ("proposals", "balanced", "slot_attention")
+AMOUNTS = Amounts(train_episodes=60, train_steps=10, eval_episodes=60, eval_steps=5)
+TINY = {
+    "model": {"hidden": 16, "extractor": {"hidden": 16, "features": 16}},
+    "represent": {"steps": 8, "batch": 16, "check_every": 4, "log_every": 2},
+    "train": {"steps": 8, "batch": 16, "check_every": 4, "log_every": 2},
+}
+
+
+def tiny(method="howm", **groups):
+    return METHODS[method].config("cpu", TINY, groups)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_dataset("shapes", 6, 3, amounts=AMOUNTS)
+
+
+def pictures(dataset, count=20):
+    frames = np.arange(count)
+    return torch.from_numpy(dataset.train.observe(frames, 0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("grid", "k", "pixels"), [((4, 4), 2, 10), ((5, 5), 5, 6), ((6, 8), 10, 8), ((10, 10), 3, 10)])
+def test_extractors_work_for_other_grids_numbers_and_cells(kind, grid, k, pixels):
+    data = make_dataset(
+        "shapes", 12, k, grid=Grid(*grid), cell_pixels=pixels, amounts=replace(AMOUNTS, train_episodes=120)
+    )
+    spec = WorldSpec(12, k, grid[0] * pixels, grid[1] * pixels, pixels)
+    extractor = build_extractor(spec, ExtractorConfig(kind, hidden=16, features=16)).eval()
+    obs = pictures(data)
+    slots = extractor.slots(obs)
+    assert slots.shape == (20, k + 1, 16)
+    assert torch.equal(slots, extractor.slots(obs))  # no noise at evaluation
+    masks = extractor.masks(slots)
+    assert masks.shape == (20, k + 1, grid[0] * grid[1], pixels**2)
+    assert torch.allclose(masks.sum(dim=1), torch.ones(()), atol=1e-5)
+    assert extractor.draw(slots).shape == obs.shape
+    loss, logs = extractor.train()(obs)
+    loss.backward()
+    assert set(logs) == {"reconstruction", "sharpness"}
+    assert all(parameter.grad is not None for parameter in extractor.parameters())
+
+
+def test_cells_joined_are_the_picture(data):
+    obs = pictures(data)
+    assert torch.equal(join_cells(split_cells(obs, 10), 50, 50, 10), obs)
+
+
+def test_presences_are_conserved_and_their_gradient_is_that_of_the_constraint():
+    logits = (3 * torch.randn(4, 25, dtype=torch.float64)).requires_grad_()
+    presence = conserved(logits, 5)
+    assert torch.allclose(presence.sum(dim=1), torch.full((4,), 5.0, dtype=torch.float64), atol=1e-9)
+    assert torch.autograd.gradcheck(lambda x: conserved(x, 5), (logits,), eps=1e-5, atol=1e-4)
+
+
+def test_sinkhorn_gives_every_cell_away_and_every_slot_its_mass():
+    mass = torch.tensor([1.0, 1.0, 1.0, 22.0])
+    plan = sinkhorn(torch.randn(3, 4, 25), mass, rounds=100)
+    assert torch.allclose(plan.sum(dim=1), torch.ones(3, 25), atol=1e-5)
+    assert torch.allclose(plan.sum(dim=2), mass.expand(3, 4), atol=1e-3)
+
+
+@pytest.mark.parametrize("world", ["shapes", "rush_hour"])
+def test_proposals_find_all_objects_of_unseen_scenes(world):
+    data = make_dataset(world, 10, 5, amounts=replace(AMOUNTS, train_episodes=100, train_steps=20))
+    torch.manual_seed(0)
+    extractor = build_extractor(WorldSpec(10, 5), ExtractorConfig("proposals"))
+    optimizer, rng = torch.optim.Adam(extractor.parameters(), lr=2e-3), np.random.default_rng(0)
+    for _ in range(350):
+        episode, time = rng.integers(100, size=64), rng.integers(21, size=64)
+        loss, _ = extractor(torch.from_numpy(data.train.observe(episode, time)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert extraction_accuracy(extractor, data.eval, frames=300) > 99
+
+
+def attention(compete, background=True, n=6):
+    torch.manual_seed(0)
+    return ActionAttention(n, 8, torch.nn.Linear(16, 8), compete, background)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("compete", ["slots", "objects"])
+@pytest.mark.parametrize("background", [True, False])
+def test_rows_of_the_binding_sum_to_one_and_permute_with_the_slots(compete, training, background):
+    module = attention(compete, background).train(training)
+    slots = torch.randn(5, 4, 16)
+    binding = module(slots)
+    assert torch.allclose(binding.actions.sum(dim=2), torch.ones(5, 6))
+    order = torch.tensor([2, 0, 1, 3])  # the background, where there is one, stays last
+    permuted = module(slots[:, order])
+    assert torch.allclose(permuted.actions, binding.actions[:, :, order], atol=1e-6)
+    assert torch.allclose(permuted.claims, binding.claims[:, :, order], atol=1e-6)
+    if compete == "objects":
+        claimed = binding.claims.sum(dim=1)
+        assert torch.allclose(claimed[:, :-1], torch.ones(5, 3), atol=1e-6)
+        assert torch.allclose(claimed[:, -1], torch.full((5,), 0.0 if background else 1.0), atol=1e-6)
+
+
+def test_action_attention_is_the_papers_formula():
+    module = attention("slots")
+    slots = torch.randn(2, 4, 16)
+    keys, queries = module.keys, module.query(slots)
+    for b in range(2):
+        logits = keys @ queries[b].t() / math.sqrt(8)
+        assert torch.allclose(module(slots).actions[b], logits.softmax(dim=1), atol=1e-6)
+
+
+def test_objects_whom_no_slot_claims_go_to_the_background():
+    module = attention("objects").eval()
+    sure = (
+        50 * one_hot(torch.tensor([[0, 2, 4, 5]]), 8).float()
+    )  # slots that are sure to be 0, 2, 4; the last is nobody
+    module.query, module.keys.data = torch.nn.Identity(), torch.eye(6, 8)
+    rows = module(sure).actions[0]
+    assert rows.argmax(dim=1).tolist() == [0, 3, 1, 3, 2, 3]
+    trained = module.train()(sure).actions[0]
+    assert (trained[:, 3] == 0).all()  # never offered in training
+
+
+def test_binding_one_action_is_the_product_with_the_whole_binding():
+    m = torch.rand(7, 6, 4).softmax(dim=2)
+    action = torch.randint(24, (7,))
+    whole = torch.einsum("bns,bnd->bsd", m, one_hot(action, 24).float().view(7, 6, 4))
+    assert torch.allclose(bind(m, action), whole)
+
+
+@pytest.mark.parametrize("n", [3, 6])
+def test_lifts_of_a_sharp_binding_put_each_slot_into_its_objects_row(n):
+    holds = torch.tensor([[2, 0, 1]])  # slot 0 holds object 2, ...
+    claims = torch.cat([one_hot(holds, n).float().transpose(1, 2), torch.zeros(1, n, 1)], dim=2)
+    rows = claims.clone()
+    rows[:, n and claims.sum(dim=2)[0] == 0, 3] = 1  # absent objects to the background
+    slots = torch.randn(1, 4, 2)
+    slots[:, 3] = 0
+    expected = torch.zeros(1, n, 2)
+    expected[0, holds[0]] = slots[0, :3]
+    binding = Binding(rows, claims)
+    for lift in ("attention", "claims"):
+        assert torch.allclose(lifting(binding, lift) @ slots, expected)
+    assert torch.allclose((1 + RIDGE) * lifting(binding, "pseudo_inverse") @ slots, expected, atol=1e-6)
+
+
+def test_the_pseudo_inverse_is_the_regularised_one():
+    m = torch.rand(3, 6, 4, dtype=torch.float64).softmax(dim=2)
+    eye = torch.eye(4, dtype=torch.float64)
+    expected = torch.stack([x @ torch.linalg.inv(x.t() @ x + RIDGE * eye) for x in m])
+    assert torch.allclose(lifting(Binding(m, m), "pseudo_inverse"), expected)
+
+
+@pytest.mark.parametrize("lift", ["attention", "pseudo_inverse", "claims"])
+def test_no_lift_passes_gradient_to_the_binding(lift):
+    m = torch.rand(3, 6, 4).softmax(dim=2).requires_grad_()
+    assert not lifting(Binding(m, m), lift).requires_grad
+
+
+def test_slots_are_matched_by_whom_they_claim_to_be():
+    one, other = (one_hot(torch.tensor([ids]), 6).float().transpose(1, 2) for ids in ([4, 1, 0], [0, 4, 2]))
+    index, weight = matched_slots(one, other)
+    assert weight.tolist() == [[1, 0, 1]]
+    assert (index[0, 0], index[0, 2]) == (1, 0)
+    assert transport(one, other)[0].tolist() == [[0, 1, 0], [0, 0, 0], [1, 0, 0]]
+
+
+def built(**model):
+    config = METHODS["howm"].config("cpu", {"model": {"hidden": 16, "extractor": {"hidden": 16}} | model}).model
+    return build_model("howm", WorldSpec(6, 3), config, seed=0)
+
+
+def test_the_aligned_loss_by_hand(data):
+    model = built().eval()
+    transitions = Transitions(data.train)
+    batch = transitions.load(transitions.index(np.arange(8), np.random.default_rng(0)))
+    now, then, other = (model.encode(obs) for obs in (batch.obs, batch.next_obs, batch.negative_obs))
+    predicted = model.step(now, batch.action)
+    k, sigma = 3, model.config.sigma
+
+    def apart(a, b):
+        return (model.lifted(a) - model.lifted(b)).square().sum(dim=(1, 2)) / (2 * sigma**2 * k)
+
+    loss, logs = model(batch)
+    assert torch.allclose(logs["positive"], apart(predicted, then).mean())
+    assert torch.allclose(logs["hinge"], torch.relu(1 - apart(now, other)).mean())
+    assert torch.allclose(loss, logs["positive"] + logs["hinge"] + logs["recall"])
+
+
+def test_energy_is_divided_by_the_objects_of_a_scene():
+    a, b = torch.randn(4, 6, 2), torch.randn(4, 6, 2)
+    assert torch.allclose(energy(a, b, objects=3), 2 * energy(a, b))
+    assert torch.allclose(energy(2 * a, 2 * b, sigma=1.0), energy(a, b))
+    positive = contrastive(a, b, a, b, 1.0, objects=3)[1]["positive"]
+    assert torch.allclose(positive, energy(a, b, objects=3).mean())
+
+
+def test_gradient_reaches_the_binding_through_the_bound_action_alone(data):
+    model = built()
+    transitions = Transitions(data.train)
+    batch = transitions.load(transitions.index(np.arange(8), np.random.default_rng(0)))
+    loss, _ = model(batch)
+    loss.backward()
+    assert model.attention.keys.grad.abs().sum() > 0
+    model.zero_grad()
+    for parameter in model.transition.node[0].parameters():
+        parameter.data[..., 4:8] = 0  # the transition is deaf to actions
+    loss, _ = model(batch)
+    loss.backward()
+    assert model.attention.keys.grad.abs().sum() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_permuting_slots_changes_nothing_in_the_full_mdp(kind, data):
+    model = built(extractor={"kind": kind, "hidden": 16}).double().eval()
+    slots = model.represent(pictures(data, 6).double() / 255)
+    order = torch.tensor([2, 0, 1, 3])
+    action = torch.arange(6) * 4
+    one, other = (model.step(model.read(x), action) for x in (slots, slots[:, order]))
+    assert torch.allclose(model.embed(one), model.embed(other), atol=1e-9)
+    assert torch.allclose(one.slots[:, order], other.slots, atol=1e-9)
+
+
+def test_actions_of_absent_objects_change_nothing():
+    model = built().eval()
+    slots = torch.randn(1, 4, 16)
+    state = model.read(slots)
+    nobody = torch.zeros_like(state.binding)
+    nobody[:, :, -1] = 1
+    after = model.step(replace(state, binding=nobody), torch.tensor([8]))
+    still = model.step(replace(state, binding=torch.zeros_like(nobody)), torch.tensor([8]))
+    assert torch.equal(after.slots, still.slots)
+
+
+@pytest.mark.parametrize("method", ["howm", "howm-paper"])
+def test_two_phases_in_one_run(method, data, tmp_path):
+    assert train_run(tiny(method), data, tmp_path, 0)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows if "reconstruction" in row] == [2, 4, 6, 8]
+    assert [row["step"] for row in rows if "positive" in row] == [10, 12, 14, 16]
+    assert rows[-1]["step"] == 16
+    assert "every object has a slot of its own" in (tmp_path / "log.txt").read_text()
+    assert isinstance(howm.load(tmp_path), HOWM)
+
+
+def test_the_representation_is_the_best_found_and_then_frozen(data, tmp_path, monkeypatch):
+    train_run(tiny(), data, tmp_path, 0)
+    monkeypatch.setattr(howm.train._Fit, "_next_phase", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train_run(tiny(), data, tmp_path / "first", 0)
+    first, last = (load_checkpoint(run / "best.safetensors").weights() for run in (tmp_path / "first", tmp_path))
+    names = [name for name in first if name.startswith("extractor.")]
+    assert names
+    assert all(torch.equal(first[name], last[name]) for name in names)
+
+
+@pytest.mark.parametrize("stop", [3, 8, 9, 12, 13])
+def test_both_phases_resume_bit_for_bit(stop, data, tmp_path, monkeypatch):
+    import howm.train as train
+
+    class Killed(BaseException):
+        pass
+
+    train_run(tiny(), data, tmp_path / "whole")
+    update = train._Fit._update
+
+    def update_until_killed(self):
+        if self.step == stop:
+            raise Killed
+        return update(self)
+
+    monkeypatch.setattr(train._Fit, "_update", update_until_killed)
+    with pytest.raises(Killed):
+        train_run(tiny(), data, tmp_path / "killed")
+    monkeypatch.undo()
+    assert train_run(tiny(), data, tmp_path / "killed", resume=True)
+    assert (tmp_path / "whole" / "metrics.jsonl").read_text() == (tmp_path / "killed" / "metrics.jsonl").read_text()
+    one, other = (load_checkpoint(tmp_path / run / "best.safetensors").weights() for run in ("whole", "killed"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_cached_slots_are_the_slots_of_the_pictures(data, tmp_path, monkeypatch):
+    train_run(tiny(), data, tmp_path / "cached")
+    monkeypatch.setattr(howm.train._Frames, "KEEP_BYTES", 0)
+    train_run(tiny(), data, tmp_path / "computed")
+    one, other = ((tmp_path / run / "metrics.jsonl").read_text() for run in ("cached", "computed"))
+    assert one == other
+
+
+def test_joint_training_trains_the_extractor_too(data, tmp_path):
+    assert train_run(tiny(model={"joint": True}), data, tmp_path, 0)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["step"] == 8
+    assert all(name in rows[0] for name in ("positive", "reconstruction"))
+
+
+def test_an_extractor_is_taken_over_also_from_a_larger_library(data, tmp_path):
+    larger = make_dataset("shapes", 9, 3, amounts=AMOUNTS)
+    train_run(tiny(), larger, tmp_path / "larger", 0)
+    train_run(tiny(), data, tmp_path / "smaller", 1, extractor=str(tmp_path / "larger"))
+    taken, given = (load_checkpoint(tmp_path / run / "best.safetensors") for run in ("smaller", "larger"))
+    names = [name for name in given.weights() if name.startswith("extractor.")]
+    assert all(torch.equal(taken.weights()[name], given.weights()[name]) for name in names)
+    assert taken.step <= 8  # of one phase
+    with pytest.raises(HowmError, match="no representation of this kind"):
+        train_run(tiny("howm-paper"), data, tmp_path / "other", 1, extractor=str(tmp_path / "larger"))
+    with pytest.raises(HowmError, match="leave out --extractor"):
+        train_run(METHODS["cswm-n"].config("cpu"), data, tmp_path / "none", extractor=str(tmp_path / "larger"))
+
+
+def test_another_number_of_objects_without_retraining(data, tmp_path):
+    train_run(tiny(), data, tmp_path / "run", 0)
+    checkpoint = load_checkpoint(tmp_path / "run" / "best.safetensors")
+    model = rebuild(checkpoint, k=4)
+    assert model.encode(pictures(make_dataset("shapes", 6, 4, amounts=AMOUNTS))).slots.shape[1] == 5
+    train_run(tiny("howm-paper"), data, tmp_path / "paper", 0)
+    with pytest.raises(HowmError, match="scenes of 3 objects and cannot see 4"):
+        rebuild(load_checkpoint(tmp_path / "paper" / "best.safetensors"), k=4)
+
+
+class PerfectSlots(torch.nn.Module):
+    """An extractor for tests that reads cell and colours off the picture: slot j is the j-th lit cell."""
+
+    has_background, k = True, 3
+
+    def __init__(self):
+        super().__init__()
+        self.spec = WorldSpec(6, 3)
+
+    def slots(self, obs):
+        lit = split_cells(unit(obs), 10).amax(dim=2) > 0
+        cells = lit.float().topk(3, dim=1).indices
+        return torch.cat([cells.float(), torch.full((len(obs), 1), -1.0)], dim=1).unsqueeze(-1).expand(-1, -1, 16)
+
+    def masks(self, slots):
+        cells = torch.arange(25).view(1, 1, 25)
+        own = (slots[:, :-1, :1] == cells).float()
+        every = torch.cat([own, 1 - own.sum(dim=1, keepdim=True)], dim=1)
+        return every.unsqueeze(-1).expand(-1, -1, -1, 100)
+
+
+def test_holders_and_extraction_accuracy_know_the_truth(data):
+    extractor = PerfectSlots()
+    obs, cells = pictures(data), torch.from_numpy(data.train.cells[:20, 0].astype(np.int64))
+    slots = extractor.slots(obs)
+    holder = holders(extractor, obs, slots, cells)
+    assert torch.equal(slots[..., 0].gather(1, holder).long(), cells)
+    assert extraction_accuracy(extractor, data.eval, frames=100) == 100
+
+    class Doubled(PerfectSlots):
+        def slots(self, obs):
+            slots = super().slots(obs).clone()
+            slots[:, 0] = slots[:, 1]  # one object is lost
+            return slots
+
+    assert extraction_accuracy(Doubled(), data.eval, frames=100) == 0
+
+
+def test_the_oracle_binds_each_object_to_its_holder(data):
+    model = built().eval()
+    model.extractor = PerfectSlots()
+    oracle = OracleBinding(model, data.renderer)
+    obs, ids = pictures(data), torch.from_numpy(data.train.scene_ids[:20].astype(np.int64))
+    cells = torch.from_numpy(data.train.cells[:20, 0].astype(np.int64))
+    assert torch.equal(oracle.locate(obs, ids), cells)
+    state = oracle.encode(obs, ids)
+    rows = state.binding[torch.arange(20).unsqueeze(1), ids]
+    assert torch.equal(state.seen[..., 0].gather(1, rows.argmax(dim=2)).long(), cells)
+
+
+def test_the_diagnosis_adds_up(data, tmp_path):
+    train_run(tiny(), data, tmp_path, 0)
+    model = howm.load(tmp_path)
+    rollouts = Rollouts(data.eval, data.moving)
+    found = diagnose(model, rollouts, steps=3)
+    assert sum(found.lost_to.values()) == pytest.approx(100 - found.hard_mrr["model"])
+    judged = evaluate(model, rollouts, (3,), controls=False).model["hard"]["3"].mrr
+    assert found.hard_mrr["model"] == pytest.approx(judged)
+    assert 0 <= found.binding <= 100
+    assert found.pixel_error["first_frame"] > 0
+    json.dumps(found.to_json())
+
+
+def test_hard_binding_sends_each_action_to_one_slot(data):
+    model = built(compete="slots", lift="attention").eval()
+    model.hard = True
+    binding = model.encode(pictures(data)).binding
+    assert torch.equal(binding.sum(dim=2), torch.ones(20, 6))
+    assert set(binding.unique().tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        ({"lift": "claims", "compete": "slots"}, "compete=objects"),
+        ({"sigma": 0}, "sigma=0"),
+        ({"margin": -1.0}, "margin=-1"),
+        ({"extractor": {"slot": 2}}, "extractor.slot=2"),
+        ({"extractor": {"kind": "magic"}}, "magic"),
+        ({"extractor": {"iterations": 0}}, "iterations=0"),
+    ],
+)
+def test_bad_configurations_name_the_key(model, named):
+    with pytest.raises(HowmError, match=named):
+        METHODS["howm"].config("cpu", {"model": model})
+
+
+def test_the_paper_preset_is_the_papers():
+    config = METHODS["howm-paper"].config("paper")
+    assert config.model == HOWMConfig()
+    assert config.model.extractor.kind == "slot_attention"
+    assert (config.model.extractor.slot, config.model.embedding, config.model.maps) == (16, 4, "linear")
+    assert (config.model.lift, config.model.sigma, config.model.hidden) == ("pseudo_inverse", 0.5, 512)
+    assert (config.train.lr, config.train.batch) == (5e-4, 1024)
