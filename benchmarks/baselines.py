@@ -17,17 +17,21 @@ def howm(*arguments: str) -> None:
     subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
 
 
-def make_cell(env: str, n: int, method: str, seed: int, work: Path, results: Path, settings: list[str]) -> str:
+def make_cell(
+    env: str, n: int, method: str, seed: int, work: Path, results: Path, settings: list[str], steps: list[int]
+) -> str:
     name = f"{env}-n{n}-k5"
     if (results / name / f"{method}-seed{seed}.json").exists():
         return f"{name} {method} seed {seed}: there already"
-    data, run = work / f"{name}-seed{seed}.h5", work / f"{name}-{method}-seed{seed}"
-    howm("data", "make", "--env", env, "-n", str(n), "-k", "5", "--seed", str(seed), "-o", str(data))
+    data, run = work / f"{name}-seed{seed}-{max(steps)}steps.h5", work / f"{name}-{method}-seed{seed}"
+    if not data.exists():
+        length = ("--eval-steps", str(max(steps)))
+        howm("data", "make", "--env", env, "-n", str(n), "-k", "5", "--seed", str(seed), *length, "-o", str(data))
     overrides = ["--set", *settings] if settings else []
     howm(
         "train", "--method", method, "--data", str(data), "--out", str(run), "--seed", str(seed), "--resume", *overrides
     )
-    howm("eval", str(run), "--results", str(results))
+    howm("eval", str(run), "--results", str(results), "--steps", *map(str, steps))
     return f"{name} {method} seed {seed}: done"
 
 
@@ -37,6 +41,7 @@ def main() -> None:
     parser.add_argument("-n", type=int, nargs="+", default=[5, 10])
     parser.add_argument("--methods", nargs="+", default=["cswm-n"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--steps", type=int, nargs="+", default=[1, 5, 10], help="of prediction (default 1 5 10)")
     parser.add_argument("--set", nargs="+", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--work", type=Path, default=Path("runs"), help="where data and runs go (default runs)")
     parser.add_argument("--results", type=Path, default=Path("results"), help="default results")
@@ -46,7 +51,7 @@ def main() -> None:
     failed = 0
     with ThreadPoolExecutor(options.workers) as pool:
         jobs = [
-            pool.submit(make_cell, env, n, method, seed, options.work, options.results, options.settings)
+            pool.submit(make_cell, env, n, method, seed, options.work, options.results, options.settings, options.steps)
             for seed, env, n, method in cells
         ]
         for job in jobs:

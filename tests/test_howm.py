@@ -18,7 +18,7 @@ from howm.errors import HowmError
 from howm.grid import Grid
 from howm.losses import contrastive, energy
 from howm.models.align import RIDGE, lifting, matched_slots, transport
-from howm.models.bind import ActionAttention, Binding, bind
+from howm.models.bind import ActionAttention, Binding, bind, changed
 from howm.models.extract import join_cells, split_cells, unit
 from howm.models.howm import HOWM, HOWMConfig
 from howm.models.methods import build_model
@@ -127,6 +127,15 @@ def test_rows_of_the_binding_sum_to_one_and_permute_with_the_slots(compete, trai
         assert torch.allclose(claimed[:, -1], torch.full((5,), 0.0 if background else 1.0), atol=1e-6)
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("compete", ["slots", "objects"])
+@pytest.mark.parametrize("background", [True, False])
+def test_told_actions_are_those_of_the_whole_binding(compete, training, background):
+    binding = attention(compete, background).train(training)(3 * torch.randn(24, 4, 16))
+    action = torch.arange(24)
+    assert torch.equal(binding.told(action), bind(binding.actions, action))
+
+
 def test_action_attention_is_the_papers_formula():
     module = attention("slots")
     slots = torch.randn(2, 4, 16)
@@ -148,6 +157,24 @@ def test_objects_whom_no_slot_claims_go_to_the_background():
     assert (trained[:, 3] == 0).all()  # never offered in training
 
 
+def test_the_slot_that_is_not_found_again_has_changed():
+    slots = torch.randn(2, 4, 16)
+    following = slots[:, [3, 1, 0, 2]].clone()
+    following[0, 2] += 3  # slot 0 of the first frame moved; nothing of the second did
+    shares = changed(slots, following)
+    assert shares[0, 0] > 0.9
+    assert shares[0, 1:].max() < 1e-4
+    assert shares[1].max() < 1e-4
+
+
+def test_a_slot_is_misnamed_by_how_little_it_claims_to_be_who_acted():
+    claims = torch.tensor([[[0.5, 0.5], [0.1, 0.9]]])  # slot 0 is one or the other, slot 1 is object 1
+    binding = Binding(claims.log(), background=False)
+    assert binding.misnamed(torch.tensor([2]), torch.tensor([[1.0, 0.0]])).item() == pytest.approx(-math.log(0.5))
+    assert binding.misnamed(torch.tensor([6]), torch.tensor([[0.0, 1.0]])).item() == pytest.approx(-math.log(0.9))
+    assert binding.misnamed(torch.tensor([6]), torch.zeros(1, 2)).item() == 0  # nothing changed, nothing is known
+
+
 def test_binding_one_action_is_the_product_with_the_whole_binding():
     m = torch.rand(7, 6, 4).softmax(dim=2)
     action = torch.randint(24, (7,))
@@ -158,16 +185,14 @@ def test_binding_one_action_is_the_product_with_the_whole_binding():
 @pytest.mark.parametrize("n", [3, 6])
 def test_lifts_of_a_sharp_binding_put_each_slot_into_its_objects_row(n):
     holds = torch.tensor([[2, 0, 1]])  # slot 0 holds object 2, ...
-    claims = torch.cat([one_hot(holds, n).float().transpose(1, 2), torch.zeros(1, n, 1)], dim=2)
-    rows = claims.clone()
-    rows[:, n and claims.sum(dim=2)[0] == 0, 3] = 1  # absent objects to the background
     slots = torch.randn(1, 4, 2)
     slots[:, 3] = 0
     expected = torch.zeros(1, n, 2)
     expected[0, holds[0]] = slots[0, :3]
-    binding = Binding(rows, claims)
+    scores = (one_hot(holds, n) + 1e-9).log()
+    binding = Binding(scores, background=True, faint=math.log(0.1 / n))
     for lift in ("attention", "claims"):
-        assert torch.allclose(lifting(binding, lift) @ slots, expected)
+        assert torch.allclose(lifting(binding, lift) @ slots, expected, atol=1e-6)
     assert torch.allclose((1 + RIDGE) * lifting(binding, "pseudo_inverse") @ slots, expected, atol=1e-6)
 
 
@@ -175,13 +200,13 @@ def test_the_pseudo_inverse_is_the_regularised_one():
     m = torch.rand(3, 6, 4, dtype=torch.float64).softmax(dim=2)
     eye = torch.eye(4, dtype=torch.float64)
     expected = torch.stack([x @ torch.linalg.inv(x.t() @ x + RIDGE * eye) for x in m])
-    assert torch.allclose(lifting(Binding(m, m), "pseudo_inverse"), expected)
+    assert torch.allclose(lifting(Binding(m.log().transpose(1, 2), False), "pseudo_inverse"), expected)
 
 
 @pytest.mark.parametrize("lift", ["attention", "pseudo_inverse", "claims"])
 def test_no_lift_passes_gradient_to_the_binding(lift):
-    m = torch.rand(3, 6, 4).softmax(dim=2).requires_grad_()
-    assert not lifting(Binding(m, m), lift).requires_grad
+    scores = torch.rand(3, 4, 6).log_softmax(dim=2).requires_grad_()
+    assert not lifting(Binding(scores, True), lift).requires_grad
 
 
 def test_slots_are_matched_by_whom_they_claim_to_be():
@@ -211,7 +236,8 @@ def test_the_aligned_loss_by_hand(data):
     loss, logs = model(batch)
     assert torch.allclose(logs["positive"], apart(predicted, then).mean())
     assert torch.allclose(logs["hinge"], torch.relu(1 - apart(now, other)).mean())
-    assert torch.allclose(loss, logs["positive"] + logs["hinge"] + logs["recall"])
+    parts = [logs["positive"], logs["hinge"], model.config.witness * logs["witness"], logs["recall"]]
+    assert torch.allclose(loss, torch.stack(parts).sum())
 
 
 def test_energy_is_divided_by_the_objects_of_a_scene():
@@ -223,7 +249,7 @@ def test_energy_is_divided_by_the_objects_of_a_scene():
 
 
 def test_gradient_reaches_the_binding_through_the_bound_action_alone(data):
-    model = built()
+    model = built(witness=0.0)
     transitions = Transitions(data.train)
     batch = transitions.load(transitions.index(np.arange(8), np.random.default_rng(0)))
     loss, _ = model(batch)
@@ -409,7 +435,7 @@ def test_the_diagnosis_adds_up(data, tmp_path):
 
 
 def test_hard_binding_sends_each_action_to_one_slot(data):
-    model = built(compete="slots", lift="attention").eval()
+    model = built(compete="slots", lift="attention", witness=0.0).eval()
     model.hard = True
     binding = model.encode(pictures(data)).binding
     assert torch.equal(binding.sum(dim=2), torch.ones(20, 6))
@@ -419,7 +445,9 @@ def test_hard_binding_sends_each_action_to_one_slot(data):
 @pytest.mark.parametrize(
     ("model", "named"),
     [
-        ({"lift": "claims", "compete": "slots"}, "compete=objects"),
+        ({"lift": "claims", "compete": "slots", "witness": 0}, "lift=claims"),
+        ({"lift": "attention", "compete": "slots"}, "witness=1.0"),
+        ({"witness": -1}, "witness=-1"),
         ({"sigma": 0}, "sigma=0"),
         ({"margin": -1.0}, "margin=-1"),
         ({"extractor": {"slot": 2}}, "extractor.slot=2"),

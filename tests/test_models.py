@@ -47,7 +47,7 @@ class TestContract:
         losses = []
         for _ in range(40):
             loss, logs = model(batch)
-            assert set(logs) == {"positive", "hinge"}
+            assert {"positive", "hinge"} <= set(logs)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

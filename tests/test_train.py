@@ -25,6 +25,7 @@ from howm.train import learning_rate, train_run
 
 AMOUNTS = Amounts(train_episodes=60, train_steps=10, eval_episodes=60, eval_steps=3)
 TINY = {"model": {"hidden": 8}, "train": {"steps": 12, "batch": 16, "check_every": 4, "log_every": 2}}
+TINY_SLOTS = {"represent": TINY["train"]}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def data():
 
 
 def tiny(method="cswm-n", **train):
-    return METHODS[method].config("cpu", TINY, {"train": train})
+    return METHODS[method].config("cpu", TINY, {"train": train}, TINY_SLOTS if METHODS[method].represents else {})
 
 
 def metrics(run: Path) -> list[dict[str, float]]:

@@ -1,13 +1,13 @@
 """Library actions to slots: in fixed order, by the scene's ids, all actions to every slot, or by Action Attention."""
 
 import math
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
+from torch.nn.functional import one_hot, pad
 
 
 def factored(action: Int[Tensor, "B"], n: int) -> Float[Tensor, "B N 4"]:
@@ -22,7 +22,10 @@ def scene_binding(object_ids: Int[Tensor, "B K"], n: int) -> Float[Tensor, "B N 
 
 def bind(binding: Float[Tensor, "B N S"], action: Int[Tensor, "B"]) -> Float[Tensor, "B S 4"]:
     """The bound action Mᵀa: the acting object's row of the binding times its direction, which costs O(S), not O(NS)."""
-    rows = binding[torch.arange(len(action), device=action.device), action // 4]
+    return _directed(binding[torch.arange(len(action), device=action.device), action // 4], action)
+
+
+def _directed(rows: Float[Tensor, "B S"], action: Int[Tensor, "B"]) -> Float[Tensor, "B S 4"]:
     return rows[:, :, None] * one_hot(action % 4, 4)[:, None, :].to(rows.dtype)
 
 
@@ -31,16 +34,59 @@ def copied(action: Int[Tensor, "B"], n: int, slots: int) -> Float[Tensor, "B S a
     return factored(action, n).flatten(1)[:, None, :].expand(-1, slots, -1)
 
 
-@dataclass(frozen=True)
+def changed(
+    slots: Float[Tensor, "B S D"], following: Float[Tensor, "B S D"], still: float = 0.1
+) -> Float[Tensor, "B S"]:
+    """Which slots are not found again in the next frame: shares that sum to at most one, to nearly none if all are.
+
+    ``still`` is the squared distance, per entry of a slot, that counts as no change.
+    """
+    apart = torch.cdist(slots, following).square().amin(dim=2)
+    return apart / (apart.sum(dim=1, keepdim=True) + still * slots.shape[2])
+
+
 class Binding:
-    """Which slot is which library object, read in two ways.
+    """Which slot is which library object, read in two ways, from one score for each slot and object.
 
     ``actions`` is the paper's M: each object's row says to which slots its actions go, and sums to one. ``claims``
     says whom each slot takes itself for; where objects compete its column sums to one, and is zero for the background.
+    ``faint`` is the score of the background, which is nobody in particular; None where there is none, and in training.
     """
 
-    actions: Float[Tensor, "B N S"]
-    claims: Float[Tensor, "B N S"]
+    def __init__(self, scores: Float[Tensor, "B S N"], background: bool, faint: float | None = None) -> None:
+        self.scores, self.background, self.faint = scores, background, faint
+
+    @cached_property
+    def actions(self) -> Float[Tensor, "B N S"]:
+        return self._choose(self.scores.transpose(1, 2))
+
+    @cached_property
+    def claims(self) -> Float[Tensor, "B N S"]:
+        claims = self.scores.exp()
+        return (pad(claims, (0, 0, 0, 1)) if self.background else claims).transpose(1, 2)
+
+    def told(self, action: Int[Tensor, "B"]) -> Float[Tensor, "B S 4"]:
+        """The bound actions, as `bind` of ``actions`` would give them, without making the rows of all other objects."""
+        row = self._choose(self.scores[torch.arange(len(action), device=action.device), None, :, action // 4])
+        return _directed(row.squeeze(1), action)
+
+    def misnamed(self, action: Int[Tensor, "B"], shares: Float[Tensor, "B S"]) -> Float[Tensor, "B"]:
+        """-log of how much some slots, given by shares, claim to be the object that acts."""
+        scores = self.scores[torch.arange(len(action), device=action.device), :, action // 4]
+        return -(shares[:, : scores.shape[1]] * scores).sum(dim=1)
+
+    def first(self, count: int) -> "Binding":
+        return Binding(self.scores[:count], self.background, self.faint)
+
+    def _choose(self, scores: Float[Tensor, "B rows S"]) -> Float[Tensor, "B rows S"]:
+        """Each object among the slots; one whom no slot claims goes to the background."""
+        rows = torch.softmax(scores, dim=2)
+        if not self.background:
+            return rows
+        if self.faint is None:
+            return pad(rows, (0, 1))
+        absent = (scores.amax(dim=2, keepdim=True) < self.faint).to(rows.dtype)
+        return torch.cat([rows * (1 - absent), absent], dim=2)
 
 
 class ActionAttention(nn.Module):
@@ -59,12 +105,7 @@ class ActionAttention(nn.Module):
     FAINT = 0.1  # what the background claims of everybody, together
 
     def __init__(
-        self,
-        n: int,
-        size: int,
-        query: nn.Module,
-        compete: Literal["slots", "objects"],
-        background: bool,
+        self, n: int, size: int, query: nn.Module, compete: Literal["slots", "objects"], background: bool
     ) -> None:
         super().__init__()
         self.compete, self.background = compete, background and compete == "objects"
@@ -73,18 +114,8 @@ class ActionAttention(nn.Module):
 
     def forward(self, slots: Float[Tensor, "B S D"]) -> Binding:
         n, size = self.keys.shape
-        logits: Tensor = self.query(slots) @ self.keys.t() / math.sqrt(size)
+        scores: Tensor = self.query(slots[:, :-1] if self.background else slots) @ (self.keys.t() / math.sqrt(size))
         if self.compete == "slots":
-            rows = torch.softmax(logits.transpose(1, 2), dim=2)
-            return Binding(rows, rows)
-        log_claims = torch.log_softmax(logits, dim=2).transpose(1, 2)
-        if not self.background:
-            return Binding(torch.softmax(log_claims, dim=2), log_claims.exp())
-        log_claims = log_claims[:, :, :-1]
-        rows = torch.softmax(log_claims, dim=2)
-        nobody = torch.zeros_like(rows[:, :, :1])
-        if not self.training:
-            absent = (log_claims.amax(dim=2, keepdim=True) < math.log(self.FAINT / n)).to(rows.dtype)
-            rows, nobody = rows * (1 - absent), absent
-        zero = torch.zeros_like(nobody)
-        return Binding(torch.cat([rows, nobody], dim=2), torch.cat([log_claims.exp(), zero], dim=2))
+            return Binding(torch.log_softmax(scores, dim=1), background=False)
+        faint = None if self.training else math.log(self.FAINT / n)
+        return Binding(torch.log_softmax(scores, dim=2), self.background, faint)

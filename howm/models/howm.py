@@ -12,7 +12,7 @@ from howm.batches import Batch
 from howm.errors import HowmError
 from howm.losses import SIGMA, contrastive
 from howm.models.align import Lift, lifting, matched_slots
-from howm.models.bind import ActionAttention, bind
+from howm.models.bind import ActionAttention, Binding, bind, changed
 from howm.models.mlp import MLP
 from howm.models.slots import ExtractorConfig, build_extractor
 from howm.models.transition import GNNTransition
@@ -35,6 +35,7 @@ class HOWMConfig:
     maps: Literal["linear", "mlp"] = "linear"  # from slots to embeddings and to queries
     compete: Literal["slots", "objects"] = "slots"
     lift: Lift = "pseudo_inverse"
+    witness: float = 0.0  # weight of the loss by which a slot that changed has to claim to be the object that acted
     margin: float = 1.0
     sigma: float = SIGMA
     joint: bool = False  # train extractor and transition together, by the sum of their losses
@@ -46,6 +47,10 @@ class HOWMConfig:
         for name in ("margin", "sigma"):
             if not getattr(self, name) > 0:
                 raise HowmError(f"{name}={getattr(self, name)} is too small; give a number above 0")
+        if self.witness < 0:
+            raise HowmError(f"witness={self.witness} is negative; give a weight of 0 or more")
+        if self.witness and self.compete == "slots":
+            raise HowmError(f"witness={self.witness} needs slots that claim to be somebody; set compete=objects")
         if self.lift == "claims" and self.compete == "slots":
             raise HowmError("lift=claims needs slots that claim to be somebody; set compete=objects")
 
@@ -98,12 +103,16 @@ class HOWM(WorldModel):
     def read(self, slots: Float[Tensor, "B S slot"]) -> SlotState:
         """Slots to embeddings and binding."""
         binding = self.attention(slots)
-        embeddings = self.embedding(slots) * (self.config.sigma / SIGMA)
+        embeddings = self._embeddings(slots)
         lift = lifting(binding, self.config.lift)
         actions = binding.actions
         if self.hard and not self.training:
             actions = one_hot(actions.argmax(dim=2), actions.shape[2]).to(actions.dtype)
         return SlotState(embeddings, actions, lift, slots)
+
+    def _embeddings(self, slots: Float[Tensor, "B S slot"]) -> Float[Tensor, "B S D"]:
+        embeddings: Tensor = self.embedding(slots) * (self.config.sigma / SIGMA)
+        return embeddings
 
     def step(self, state: State, action: Int[Tensor, "B"]) -> State:
         assert state.binding is not None
@@ -139,12 +148,12 @@ class HOWM(WorldModel):
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         everything = torch.cat([batch.obs, batch.next_obs, batch.negative_obs])
         slots = self.represent(everything)
-        state = self.read(slots)
-        assert state.binding is not None
-        assert state.lift is not None
-        parts = [x.chunk(3) for x in (state.slots, state.binding, state.lift, slots)]
-        current, following, negative = (SlotState(*part) for part in zip(*parts, strict=True))
-        predicted = self.step(current, batch.action)
+        binding, embeddings = self.attention(slots), self._embeddings(slots)
+        lift = lifting(binding, self.config.lift)
+        parts = zip(embeddings.chunk(3), lift.chunk(3), slots.chunk(3), strict=True)
+        current, following, negative = (SlotState(z, None, rows, seen) for z, rows, seen in parts)
+        told = binding.first(len(batch)).told(batch.action)
+        predicted = replace(current, slots=current.slots + self.change(current.slots, told))
         # Divided by K, the objects that a scene has: dividing by the N rows would shrink the margin as N grows.
         loss, logs = contrastive(
             self.lifted(predicted),
@@ -155,12 +164,23 @@ class HOWM(WorldModel):
             self.config.sigma,
             objects=self.k,
         )
+        if self.config.witness:
+            witness = self._witness_loss(batch.action, binding, slots)
+            loss, logs["witness"] = loss + self.config.witness * witness, witness.detach()
         recall = self._recall_loss(current, negative)
         loss, logs["recall"] = loss + recall, recall.detach()
         if self.config.joint:
             reconstruction, more = self.extractor(everything)
             loss, logs = loss + reconstruction, logs | more
         return loss, logs
+
+    def _witness_loss(self, action: Int[Tensor, "B"], binding: Binding, slots: Float[Tensor, "3B S slot"]) -> Tensor:
+        """One object acts, and what it does is seen: the slot that is not found again in the next frame is that object.
+
+        The bound action alone teaches a slot only to be nobody else *of its scene*; this, to be somebody.
+        """
+        current, following, _ = slots.detach().chunk(3)
+        return binding.first(len(action)).misnamed(action, changed(current, following)).mean()
 
     def _recall_loss(self, seen: SlotState, elsewhere: SlotState) -> Tensor:
         """How well `draw` knows an object again; trained beside, on objects of which two frames show the same one."""

@@ -76,6 +76,7 @@ _HOWM_MODEL = {
     "maps": "mlp",
     "compete": "objects",
     "lift": "claims",
+    "witness": 1.0,
     "sigma": 2.0,
 }
 _HOWM_PRESETS: Mapping[str, Mapping[str, Any]] = {
