@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
+QUICK ?= represent.steps=800 train.steps=4000
 
 .PHONY: quickstart test test-slow lint bench clean
 
@@ -19,6 +20,9 @@ quickstart: $(VENV)/.installed
 	$(BIN)/howm data make --env shapes -n 10 -k 5 -o $(OUT)/shapes-n10.h5
 	$(BIN)/howm data check $(OUT)/shapes-n10.h5
 	$(BIN)/howm data show $(OUT)/shapes-n10.h5 --part eval -o $(OUT)/episode.png
+	$(BIN)/howm train --method howm --data $(OUT)/shapes-n10.h5 --out $(OUT)/howm --resume --set $(QUICK)
+	$(BIN)/howm eval $(OUT)/howm
+	$(BIN)/howm show $(OUT)/howm -o $(OUT)
 
 test: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"

@@ -5,31 +5,29 @@ python benchmarks/table.py results
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-# Eval MRR % at 5 steps, K=5 (Tables 1 and 2 of the paper), by N.
-PAPER: dict[tuple[str, str], dict[int, float]] = {
-    ("shapes", "cswm-n"): {5: 99.9, 10: 99.9, 20: 99.9},
-    ("shapes", "cswm-k"): {5: 99.9, 10: 43.7, 20: 32.2, 30: 29.4},
-    ("shapes", "cswm-k-ca"): {5: 85.0, 10: 26.8, 20: 22.7, 30: 24.3},
-    ("shapes", "cwm-n"): {5: 61.8, 10: 55.0, 20: 11.2, 30: 7.6},
-    ("rush_hour", "cswm-n"): {5: 99.9, 10: 99.8, 20: 99.8},
-    ("rush_hour", "cswm-k"): {5: 99.9, 10: 29.5, 20: 13.7},
-    ("rush_hour", "cswm-k-ca"): {5: 94.9, 10: 15.5, 20: 15.8},
-    ("rush_hour", "cwm-n"): {5: 23.7, 10: 24.5, 20: 45.3},
-}
+from ablation import VARIANTS, file_name
+
+from howm.models.methods import METHODS
+from howm.published import published
+
+Results = dict[tuple[str, int, str], list[dict[str, Any]]]
+
+WORLDS = {"shapes": "Shapes", "rush_hour": "Rush Hour"}
 COLUMNS = ("eval", "eval_hard", "train_hard")
 STEPS = ("1", "5", "10")
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 
-def load(folder: Path) -> dict[tuple[str, int, str], list[dict[str, Any]]]:
+def load(folder: Path) -> Results:
     """Results by world, N and method."""
-    found: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*/*.json")):
+    found: Results = {}
+    for path in sorted(folder.glob("*-n*-k*/*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
         found.setdefault((result["env"], result["n"], result["method"]), []).append(result)
     return found
@@ -39,32 +37,83 @@ def spread(values: list[float]) -> str:
     return f"{mean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
 
 
-def table(results: dict[tuple[str, int, str], list[dict[str, Any]]], world: str) -> str:
+def by_steps(runs: list[dict[str, Any]], pool: str, steps: Sequence[str]) -> str:
+    return " / ".join(spread([run[pool][k]["mrr"] for run in runs]) for k in steps)
+
+
+def costs(runs: list[dict[str, Any]]) -> str:
+    minutes = mean([run["train_cpu_seconds"] / 60 for run in runs])
+    return f"{minutes:.1f} | {max(run['peak_memory_mb'] for run in runs):.0f}"
+
+
+def papers(env: str, method: str, n: int) -> str:
+    found = published(env, method, n, k=5)
+    return "OM" if found is None and n > 20 and method == "cswm-n" else "-" if found is None else str(found.mrr_5)
+
+
+def table(results: Results, world: str) -> str:
+    """All methods on one world."""
     lines = [
         "| method | N | seeds | paper, 5 steps | unseen, paper's pool, 1 / 5 / 10 steps | unseen, hard pool "
         "| training scenes, hard pool | CPU minutes | MB |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for (env, n, method), runs in sorted(results.items(), key=lambda item: (item[0][2], item[0][1])):
-        if env != world:
+    order = list(METHODS)
+    for (env, n, method), runs in sorted(results.items(), key=lambda item: (order.index(item[0][2]), item[0][1])):
+        if env == world:
+            cells = [by_steps(runs, column, STEPS) for column in COLUMNS]
+            lines.append(
+                f"| `{method}` | {n} | {len(runs)} | {papers(env, method, n)} | {' | '.join(cells)} | {costs(runs)} |"
+            )
+    return "\n".join(lines)
+
+
+def howm_table(results: Results) -> str:
+    """HOWM in full: long rollouts, the worst seed, the gap, and what the ground truth says of slots and bindings."""
+    lines = [
+        "| world | N | seeds | paper, 5 steps | paper's pool, 1 / 5 / 10 / 50 steps | hard pool, 1 / 5 / 10 / 50 steps "
+        "| worst seed, hard, 5 steps | gap, 5 steps | extraction / binding % | CPU minutes | MB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (env, n, method), runs in sorted(results.items(), key=lambda item: (item[0][0] != "shapes", item[0][1])):
+        if method != "howm":
             continue
-        paper = PAPER.get((env, method), {}).get(n)
-        cells = [" / ".join(spread([run[column][k]["mrr"] for run in runs]) for k in STEPS) for column in COLUMNS]
-        minutes = mean([run["train_cpu_seconds"] / 60 for run in runs])
-        memory = max(run["peak_memory_mb"] for run in runs)
+        steps = [k for k in (*STEPS, "50") if all(k in run["eval"] for run in runs)]
+        worst = min(run["eval_hard"]["5"]["mrr"] for run in runs)
+        gap = max((run["gap"]["5"] for run in runs), key=abs)
+        stages = " / ".join(f"{min(run['binding'][stage] for run in runs):.2f}" for stage in ("extraction", "binding"))
         lines.append(
-            f"| `{method}` | {n} | {len(runs)} | {paper if paper is not None else 'OM' if n > 20 else '-'} | "
-            + " | ".join(cells)
-            + f" | {minutes:.1f} | {memory:.0f} |"
+            f"| {WORLDS[env]} | {n} | {len(runs)} | {papers(env, method, n)} | {by_steps(runs, 'eval', steps)} "
+            f"| {by_steps(runs, 'eval_hard', steps)} | {worst:.2f} | {gap:+.2f} | {stages} | {costs(runs)} |"
         )
+    return "\n".join(lines)
+
+
+def ablation_table(folder: Path) -> str:
+    lines = [
+        "| what is changed | seeds | extraction % | binding % | paper's pool, 1 / 5 / 10 steps | hard pool, 1 / 5 / 10 steps |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in VARIANTS:
+        paths = sorted(folder.glob(file_name(name, 0).replace("seed0", "seed*.json")))
+        runs = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        if runs:
+            stages = [spread([run["binding"][stage] for run in runs]) for stage in ("extraction", "binding")]
+            pools = [by_steps(runs, pool, STEPS) for pool in ("eval", "eval_hard")]
+            lines.append(f"| {name} | {len(runs)} | {' | '.join(stages)} | {' | '.join(pools)} |")
     return "\n".join(lines)
 
 
 def tables(folder: Path) -> str:
     results = load(folder)
-    worlds = (("shapes", "Shapes"), ("rush_hour", "Rush Hour"))
-    shown = [(title, world) for world, title in worlds if any(env == world for env, _, _ in results)]
-    return "\n\n".join(f"**{title}**, K=5, MRR in percent\n\n{table(results, world)}" for title, world in shown)
+    shown = [world for world in WORLDS if any(env == world for env, _, _ in results)]
+    parts = [f"**{WORLDS[world]}**, K=5, MRR in percent\n\n{table(results, world)}" for world in shown]
+    if any(method == "howm" for _, _, method in results):
+        parts.append(f"**HOWM in full**, K=5, unseen scenes, MRR in percent\n\n{howm_table(results)}")
+    if (folder / "ablation").exists():
+        title = "**What each part brings**: HOWM with one thing changed, Shapes, N=10, 2,000 references"
+        parts.append(f"{title}\n\n{ablation_table(folder / 'ablation')}")
+    return "\n\n".join(parts)
 
 
 def main() -> None:

@@ -60,13 +60,16 @@ def _picture(axes: Any, picture: Tensor, title: str = "") -> None:
     axes.set_yticks([])
 
 
-def _matrix(figure: Any, axes: Any, values: Tensor, title: str, limits: tuple[float, float] | None = None) -> None:
-    largest = float(values.abs().max()) or 1.0
-    low, high = limits or (-largest, largest)
+def _matrix(
+    figure: Any, axes: Any, values: Tensor, title: str, names: tuple[str, str], limits: tuple[float, float]
+) -> None:
+    low, high = limits
     image = axes.imshow(
         values.cpu().numpy(), vmin=low, vmax=high, cmap="viridis" if low == 0 else "RdBu_r", aspect="auto"
     )
     axes.set_title(title, fontsize=8)
+    axes.set_ylabel(names[0], fontsize=7)
+    axes.set_xlabel(names[1], fontsize=7)
     axes.tick_params(labelsize=6)
     figure.colorbar(image, ax=axes, fraction=0.08).ax.tick_params(labelsize=6)
 
@@ -99,12 +102,12 @@ def _binding(model: HOWM, frames: Tensor, actions: Tensor) -> Any:
     told = bind(now.binding, actions[:1])[0]
     lifted, target = model.lifted(predicted)[0], model.lifted(then)[0]
     size = float(torch.maximum(lifted.abs().max(), target.abs().max())) or 1.0
-    _matrix(rows[2], axes[0], now.binding[0], "M_t: objects × slots", (0, 1))
-    _matrix(rows[2], axes[1], then.binding[0], "M_t+1", (0, 1))
-    _matrix(rows[2], axes[2], told, f"bound action: {_named(actions[0])}", (0, 1))
-    _matrix(rows[2], axes[3], lifted, "lifted prediction", (-size, size))
-    _matrix(rows[2], axes[4], target, "lifted frame t+1", (-size, size))
-    _matrix(rows[2], axes[5], lifted - target, "difference", (-size, size))
+    _matrix(rows[2], axes[0], now.binding[0], "M_t", ("object", "slot"), (0, 1))
+    _matrix(rows[2], axes[1], then.binding[0], "M_t+1", ("object", "slot"), (0, 1))
+    _matrix(rows[2], axes[2], told, f"bound action: {_named(actions[0])}", ("slot", "direction"), (0, 1))
+    _matrix(rows[2], axes[3], lifted, "lifted prediction", ("object", "embedding"), (-size, size))
+    _matrix(rows[2], axes[4], target, "lifted frame t+1", ("object", "embedding"), (-size, size))
+    _matrix(rows[2], axes[5], lifted - target, "difference", ("object", "embedding"), (-size, size))
     return figure
 
 

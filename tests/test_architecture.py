@@ -13,7 +13,7 @@ ORDER = [
     *("dataset", "storage", "interop", "batches", "config", "ranking", "losses"),
     *("models.mlp", "models.worldmodel", "models.extract", "models.bind", "models.transition", "models.cswm"),
     *("models.slots", "models.align", "models.howm", "models.methods", "equivariance", "tabular", "checkpoint"),
-    *("evaluation", "diagnosis", "rundir", "train", "results", "figures"),
+    *("evaluation", "diagnosis", "rundir", "train", "results", "figures", "published"),
     *("commands.base", "commands.library", "commands.data", "commands.runs", "cli"),
 ]
 

@@ -75,9 +75,6 @@ class Binding:
         scores = self.scores[torch.arange(len(action), device=action.device), :, action // 4]
         return -(shares[:, : scores.shape[1]] * scores).sum(dim=1)
 
-    def first(self, count: int) -> "Binding":
-        return Binding(self.scores[:count], self.background, self.faint)
-
     def _choose(self, scores: Float[Tensor, "B rows S"]) -> Float[Tensor, "B rows S"]:
         """Each object among the slots; one whom no slot claims goes to the background."""
         rows = torch.softmax(scores, dim=2)

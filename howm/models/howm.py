@@ -148,11 +148,13 @@ class HOWM(WorldModel):
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         everything = torch.cat([batch.obs, batch.next_obs, batch.negative_obs])
         slots = self.represent(everything)
-        binding, embeddings = self.attention(slots), self._embeddings(slots)
-        lift = lifting(binding, self.config.lift)
-        parts = zip(embeddings.chunk(3), lift.chunk(3), slots.chunk(3), strict=True)
-        current, following, negative = (SlotState(z, None, rows, seen) for z, rows, seen in parts)
-        told = binding.first(len(batch)).told(batch.action)
+        binding = self.attention(slots[: len(batch)])
+        with torch.no_grad():  # gradient reaches the binding through bound actions alone, so others need none
+            others = lifting(self.attention(slots[len(batch) :]), self.config.lift)
+        lifts = (lifting(binding, self.config.lift), *others.chunk(2))
+        parts = zip(self._embeddings(slots).chunk(3), lifts, slots.chunk(3), strict=True)
+        current, following, negative = (SlotState(z, None, lift, seen) for z, lift, seen in parts)
+        told = binding.told(batch.action)
         predicted = replace(current, slots=current.slots + self.change(current.slots, told))
         # Divided by K, the objects that a scene has: dividing by the N rows would shrink the margin as N grows.
         loss, logs = contrastive(
@@ -165,7 +167,7 @@ class HOWM(WorldModel):
             objects=self.k,
         )
         if self.config.witness:
-            witness = self._witness_loss(batch.action, binding, slots)
+            witness = self._witness_loss(batch.action, binding, current, following)
             loss, logs["witness"] = loss + self.config.witness * witness, witness.detach()
         recall = self._recall_loss(current, negative)
         loss, logs["recall"] = loss + recall, recall.detach()
@@ -174,13 +176,16 @@ class HOWM(WorldModel):
             loss, logs = loss + reconstruction, logs | more
         return loss, logs
 
-    def _witness_loss(self, action: Int[Tensor, "B"], binding: Binding, slots: Float[Tensor, "3B S slot"]) -> Tensor:
+    def _witness_loss(
+        self, action: Int[Tensor, "B"], binding: Binding, current: SlotState, following: SlotState
+    ) -> Tensor:
         """One object acts, and what it does is seen: the slot that is not found again in the next frame is that object.
 
         The bound action alone teaches a slot only to be nobody else *of its scene*; this, to be somebody.
         """
-        current, following, _ = slots.detach().chunk(3)
-        return binding.first(len(action)).misnamed(action, changed(current, following)).mean()
+        assert current.seen is not None
+        assert following.seen is not None
+        return binding.misnamed(action, changed(current.seen.detach(), following.seen.detach())).mean()
 
     def _recall_loss(self, seen: SlotState, elsewhere: SlotState) -> Tensor:
         """How well `draw` knows an object again; trained beside, on objects of which two frames show the same one."""

@@ -1,0 +1,95 @@
+"""Cost of one training step as the library grows: HOWM's transition phase against Σ_N-CSWM, in one run.
+
+python benchmarks/bench_scaling.py [--plot docs/scaling.png]
+"""
+
+import argparse
+from pathlib import Path
+from statistics import median
+from time import process_time
+
+import numpy as np
+import torch
+
+from howm.batches import Transitions
+from howm.dataset import Amounts, make_dataset
+from howm.models.methods import METHODS, build_model
+from howm.models.worldmodel import WorldModel, WorldSpec
+
+LIBRARIES = {"howm": (10, 30, 100, 300), "cswm-n": (5, 10, 20, 40)}
+BATCH = 128
+
+
+class Stepper:
+    """One training step of a method at a library size, on frames as its trainer gives them."""
+
+    def __init__(self, method: str, n: int) -> None:
+        config = METHODS[method].config("cpu").model
+        self.model: WorldModel = build_model(method, WorldSpec(n, 5), config, seed=0)
+        amounts = Amounts(train_episodes=max(100, n), train_steps=20, eval_episodes=10, eval_steps=1)
+        self.transitions = Transitions(make_dataset("shapes", n, 5, amounts=amounts).train)
+        self.frames = None
+        if self.model.representation is not None:
+            self.model.representation.requires_grad_(False)
+            with torch.no_grad():
+                slots = self.model.represent(self.transitions.pictures(np.arange(self.transitions.frame_count)))
+            self.frames = lambda index: slots[torch.from_numpy(index)]
+        weights = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.Adam(weights, lr=1e-4, fused=True)
+        self.rng = np.random.default_rng(0)
+
+    def step(self) -> float:
+        began = process_time()
+        index = self.transitions.index(self.rng.integers(len(self.transitions), size=BATCH), self.rng)
+        loss, _ = self.model(self.transitions.load(index, self.frames))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return process_time() - began
+
+
+def measure(rounds: int) -> dict[str, dict[int, float]]:
+    """Median CPU seconds of a step; all are measured in turn, so that a busy machine slows all alike."""
+    steppers = {(method, n): Stepper(method, n) for method, sizes in LIBRARIES.items() for n in sizes}
+    times: dict[tuple[str, int], list[float]] = {key: [] for key in steppers}
+    for turn in range(rounds + 2):
+        for key, stepper in steppers.items():
+            seconds = stepper.step()
+            if turn >= 2:  # the first steps warm up
+                times[key].append(seconds)
+    return {method: {n: median(times[method, n]) for n in sizes} for method, sizes in LIBRARIES.items()}
+
+
+def plot(found: dict[str, dict[int, float]], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 3.2), layout="constrained")
+    axes = figure.subplots()
+    for method, times in found.items():
+        axes.plot(list(times), [1000 * seconds for seconds in times.values()], "o-", label=method)
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("library objects N (K=5)")
+    axes.set_ylabel("ms of CPU per training step")
+    axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--plot", type=Path, help="also draw the curves")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    found = measure(options.rounds)
+    print("| method | N | ms per step | against its smallest N |\n|---|---|---|---|")
+    for method, times in found.items():
+        least = next(iter(times.values()))
+        for n, seconds in times.items():
+            print(f"| `{method}` | {n} | {1000 * seconds:.1f} | {seconds / least:.2f}x |")
+    if options.plot is not None:
+        plot(found, options.plot)
+
+
+if __name__ == "__main__":
+    main()
