@@ -91,7 +91,7 @@ def howm_table(results: Results) -> str:
 
 def ablation_table(folder: Path) -> str:
     lines = [
-        "| what is changed | seeds | extraction % | binding % | paper's pool, 1 / 5 / 10 steps | hard pool, 1 / 5 / 10 steps |",
+        "| what is changed | seeds | extraction % | binding % | paper's pool, 1 / 5 / 10 steps | hard pool |",
         "|---|---|---|---|---|---|",
     ]
     for name in VARIANTS:

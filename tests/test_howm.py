@@ -82,6 +82,22 @@ def test_presences_are_conserved_and_their_gradient_is_that_of_the_constraint():
     assert torch.autograd.gradcheck(lambda x: conserved(x, 5), (logits,), eps=1e-5, atol=1e-4)
 
 
+def test_proposals_of_black_cells_are_shared_and_equal_those_computed_one_by_one(data):
+    torch.manual_seed(0)
+    extractor = build_extractor(WorldSpec(6, 3), ExtractorConfig("proposals")).double()
+    obs = pictures(data).double() / 255
+    slots, logits, index = extractor.proposals(obs)
+    plain = extractor.propose(extractor.located(obs))
+    assert len(slots) == 20 * 3 + 25  # the cells of three objects in twenty pictures, and one black cell at each place
+    assert torch.allclose(logits[index], plain[..., -1])
+    normalised = torch.nn.functional.layer_norm(plain[..., :-1], (16,))
+    assert torch.allclose(slots[index], normalised)
+    grey = obs.clamp_min(0.01)  # no cell is black
+    assert torch.allclose(
+        extractor.proposals(grey)[1][: 20 * 25].view(20, 25), extractor.propose(extractor.located(grey))[..., -1]
+    )
+
+
 def test_sinkhorn_gives_every_cell_away_and_every_slot_its_mass():
     mass = torch.tensor([1.0, 1.0, 1.0, 22.0])
     plan = sinkhorn(torch.randn(3, 4, 25), mass, rounds=100)

@@ -1,7 +1,7 @@
 """Pictures to object masks and to embeddings: the mask CNN and encoders of C-SWM and C-WM."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from howm.models.mlp import MLP
@@ -21,14 +21,21 @@ class CellFeatures(nn.Module):
         self.linear = nn.Linear(3 * spec.cell_pixels**2, features)
 
     def forward(self, obs: Tensor) -> Float[Tensor, "B cells features"]:
-        cells = split_cells(obs, self.cell_pixels)
-        if obs.device.type != "cpu" or torch.compiler.is_compiling():
-            dense: Tensor = self.linear(unit(cells))
-            return dense
-        lit = cells.amax(dim=2) > 0
-        features = self.linear(unit(cells[lit]))
+        lit, features = self.rows(obs)
+        if len(features) == lit.numel():
+            return features.view(*lit.shape, -1)
         everywhere = self.linear.bias.to(features.dtype).expand(*lit.shape, -1)
         return everywhere.index_put((lit,), features)
+
+    def rows(self, obs: Tensor) -> tuple[Bool[Tensor, "B cells"], Float[Tensor, "rows features"]]:
+        """Which cells are not black, and the features of those alone. (Elsewhere than on the CPU, all count.)"""
+        cells = split_cells(obs, self.cell_pixels)
+        lit = torch.ones(cells.shape[:2], dtype=torch.bool, device=obs.device)
+        if obs.device.type == "cpu" and not torch.compiler.is_compiling():
+            lit = cells.amax(dim=2) > 0
+            cells = cells[lit]
+        features: Tensor = self.linear(unit(cells))
+        return lit, features.view(-1, features.shape[-1])
 
 
 def unit(pixels: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
@@ -96,7 +96,7 @@ class WhatAndWhere(nn.Module):
         )
         self.background = nn.Parameter(torch.zeros(spec.cells, values))
 
-    def forward(self, slots: Float[Tensor, "B K D"]) -> tuple[Float[Tensor, "B K values"], Float[Tensor, "B K cells"]]:
+    def forward(self, slots: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b values"], Float[Tensor, "*b cells"]]:
         return self.what(slots), torch.softmax(self.where(slots), dim=-1)
 
     def compose(
@@ -142,19 +142,29 @@ class Proposals(_SpriteExtractor):
         )
         self.register_buffer("nobody", torch.zeros(config.slot))
 
-    def proposals(self, obs: Tensor) -> tuple[Float[Tensor, "B cells D"], Float[Tensor, "B cells"]]:
-        proposed = self.propose(self.located(obs))
-        return _normalised(proposed[..., :-1]), proposed[..., -1]
+    def proposals(self, obs: Tensor) -> tuple[Float[Tensor, "rows D"], Float[Tensor, "rows"], Int[Tensor, "B cells"]]:
+        """Different slots and logits, and which of them each cell proposes.
+
+        Black cells are alike but for their place: all pictures share what those propose.
+        """
+        lit, features = self.features.rows(obs)
+        cells = lit.shape[1]
+        rows = torch.relu(features) + self.position.expand(*lit.shape, -1)[lit]
+        black = torch.relu(self.features.linear.bias) + self.position
+        proposed = self.propose(torch.cat([rows, black]))
+        number = lit.flatten().cumsum(0).view_as(lit) - 1
+        index = torch.where(lit, number, len(rows) + torch.arange(cells, device=lit.device))
+        return _normalised(proposed[:, :-1]), proposed[:, -1], index
 
     def slots(self, obs: Tensor) -> Float[Tensor, "B S D"]:
-        slots, logits = self.proposals(obs)
-        chosen = _take(slots, logits.topk(self.k, dim=1).indices)
-        return torch.cat([chosen, self.nobody.expand(len(obs), 1, -1)], dim=1)
+        slots, logits, index = self.proposals(obs)
+        chosen = logits[index].topk(self.k, dim=1).indices
+        return torch.cat([slots[index.gather(1, chosen)], self.nobody.expand(len(obs), 1, -1)], dim=1)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        slots, logits = self.proposals(obs)
-        presence = conserved(logits, self.k)
-        sprites, where = self.sprite_decoder(slots)
+        slots, logits, index = self.proposals(obs)
+        presence = conserved(logits[index], self.k)
+        sprites, where = (rows[index] for rows in self.sprite_decoder(slots))
         best = presence.topk(self.k, dim=1)
         picture = unit(split_cells(obs, self.spec.cell_pixels))
         soft = (self.sprite_decoder.compose(sprites, where * presence.unsqueeze(-1)) - picture).square().mean()
