@@ -17,16 +17,15 @@ def howm(*arguments: str) -> None:
     subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
 
 
-def make_cell(
-    env: str, n: int, method: str, seed: int, work: Path, results: Path, settings: list[str], steps: list[int]
-) -> str:
-    name = f"{env}-n{n}-k5"
+def make_cell(env: str, n: int, method: str, seed: int, options: argparse.Namespace) -> str:
+    work, results, settings, steps = options.work, options.results, options.settings, options.steps
+    name = f"{env}-n{n}-k{options.k}"
     if (results / name / f"{method}-seed{seed}.json").exists():
         return f"{name} {method} seed {seed}: there already"
     data, run = work / f"{name}-seed{seed}-{max(steps)}steps.h5", work / f"{name}-{method}-seed{seed}"
     if not data.exists():
-        length = ("--eval-steps", str(max(steps)))
-        howm("data", "make", "--env", env, "-n", str(n), "-k", "5", "--seed", str(seed), *length, "-o", str(data))
+        world = ("--env", env, "-n", str(n), "-k", str(options.k), "--grid", options.grid, "--seed", str(seed))
+        howm("data", "make", *world, "--eval-steps", str(max(steps)), "-o", str(data))
     overrides = ["--set", *settings] if settings else []
     howm(
         "train", "--method", method, "--data", str(data), "--out", str(run), "--seed", str(seed), "--resume", *overrides
@@ -39,6 +38,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", nargs="+", default=["shapes"])
     parser.add_argument("-n", type=int, nargs="+", default=[5, 10])
+    parser.add_argument("-k", type=int, default=5)
+    parser.add_argument("--grid", default="5x5")
     parser.add_argument("--methods", nargs="+", default=["cswm-n"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--steps", type=int, nargs="+", default=[1, 5, 10], help="of prediction (default 1 5 10)")
@@ -50,10 +51,7 @@ def main() -> None:
     cells = itertools.product(options.seeds, options.envs, options.n, options.methods)
     failed = 0
     with ThreadPoolExecutor(options.workers) as pool:
-        jobs = [
-            pool.submit(make_cell, env, n, method, seed, options.work, options.results, options.settings, options.steps)
-            for seed, env, n, method in cells
-        ]
+        jobs = [pool.submit(make_cell, env, n, method, seed, options) for seed, env, n, method in cells]
         for job in jobs:
             try:
                 print(job.result(), flush=True)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from howm.batches import Batch
 from howm.errors import HowmError
-from howm.losses import contrastive
+from howm.losses import SIGMA, contrastive
 from howm.models.bind import bind, copied, factored, scene_binding
 from howm.models.extract import FlatEncoder, MaskCNN, SharedEncoder
 from howm.models.transition import GNNTransition, MLPTransition
@@ -17,17 +17,20 @@ from howm.models.worldmodel import State, WorldModel, WorldSpec
 
 @dataclass(frozen=True)
 class CSWMConfig:
-    """Sizes of the paper's tables."""
+    """Sizes of the paper's tables. ``sigma`` is the unit of length of embeddings, which are scaled by it."""
 
     hidden: int = 512
     embedding: int = 2
     features: int = 32
     margin: float = 1.0
+    sigma: float = SIGMA
 
     def __post_init__(self) -> None:
         for name in ("hidden", "embedding", "features"):
             if getattr(self, name) < 1:
                 raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
+        if not self.sigma > 0:
+            raise HowmError(f"sigma={self.sigma} is too small; give a number above 0")
 
 
 class CSWM(WorldModel):
@@ -37,12 +40,12 @@ class CSWM(WorldModel):
         self, spec: WorldSpec, config: CSWMConfig, slots: int, encoder: nn.Module, transition: nn.Module
     ) -> None:
         super().__init__()
-        self.n, self.slots, self.margin = spec.n, slots, config.margin
+        self.n, self.slots, self.margin, self.sigma = spec.n, slots, config.margin, config.sigma
         self.extractor = MaskCNN(spec, slots, config.features)
         self.encoder, self.transition = encoder, transition
 
     def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
-        return State(_full_precision(self.encoder(self.extractor(obs))))
+        return State(_full_precision(self.encoder(self.extractor(obs))) * (self.sigma / SIGMA))
 
     def bound(self, state: State, action: Int[Tensor, "B"]) -> Float[Tensor, "B S A"]:
         """What each slot is told of the action."""
@@ -63,7 +66,7 @@ class CSWM(WorldModel):
         current, following, negative = encoded.slots.view(3, size, self.slots, -1)
         binding = None if encoded.binding is None else encoded.binding[:size]
         predicted = self.step(State(current, binding), batch.action).slots
-        return contrastive(predicted, following, current, negative, self.margin)
+        return contrastive(predicted, following, current, negative, self.margin, self.sigma)
 
 
 class SharedCSWM(CSWM):
