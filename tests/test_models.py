@@ -45,7 +45,7 @@ class TestContract:
         model = small_model(name)
         optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
         losses = []
-        for _ in range(60):
+        for _ in range(120):
             loss, logs = model(batch)
             assert {"positive", "hinge"} <= set(logs)
             optimizer.zero_grad()
