@@ -43,6 +43,7 @@ def evaluate_run(
     *,
     data: Path | None = None,
     fresh_seed: int | None = None,
+    episodes: int | None = None,
     equivariance: bool = False,
     hard_binding: bool = False,
 ) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def evaluate_run(
         raise HowmError(f"steps={list(steps)} cannot be evaluated; give numbers of 1 or more")
     checkpoint = load_checkpoint(find_checkpoint(run))
     if fresh_seed is not None:
-        chosen = fresh_episodes(checkpoint, max(steps), fresh_seed)
+        chosen = fresh_episodes(checkpoint, max(steps), fresh_seed, episodes)
     else:
         chosen = stored_episodes(checkpoint, data or _data_path(Path(run), checkpoint))
     if equivariance:
@@ -201,13 +202,14 @@ def _data_path(run: Path, checkpoint: Checkpoint) -> Path:
     return Path(path)
 
 
-def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int) -> EvaluationData:
+def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int, episodes: int | None = None) -> EvaluationData:
     """New episodes in scenes that training did not contain (all of them when few exist), and in scenes that it did.
 
-    As many as the run's own evaluation episodes, or its numbers could not be compared.
+    By default as many as the run's own evaluation episodes: numbers from fewer references are not comparable.
     """
     renderer, train = training_world(checkpoint.about)
-    moving, episodes = (checkpoint.about["data"][name] for name in ("moving", "eval_episodes"))
+    moving = checkpoint.about["data"]["moving"]
+    episodes = episodes or checkpoint.about["data"]["eval_episodes"]
     rng = np.random.default_rng([seed, _STREAM])
     unseen = draw_unseen(train, min(DEFAULT_SCENES, episodes), rng) if train.n > train.k else train
     some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]

@@ -38,6 +38,7 @@ def add_commands(commands: Any) -> None:
     evaluation.add_argument(
         "--fresh-seed", type=whole_number(0), help="evaluate on new episodes instead; writes nothing"
     )
+    evaluation.add_argument("--episodes", type=whole_number(2), help="fresh episodes (default: as many as in the data)")
     evaluation.add_argument("--json", action="store_true", help="print results.json as the last line")
     evaluation.add_argument("--equivariance", action="store_true",
                             help="also measure the equivariance error λ under object replacement")  # fmt: skip
@@ -111,7 +112,9 @@ def _train(options: argparse.Namespace) -> int:
     values = read_yaml(options.config) if options.config else {}
     # The config.yaml of a run can be given as it is: what it says beside model and train is said by options here.
     values = {
-        key: value for key, value in values.items() if key not in ("method", "preset", "seed", "data", "data_hash")
+        key: value
+        for key, value in values.items()
+        if key not in ("method", "preset", "seed", "data", "data_hash", "extractor")
     }
     overrides = (values, parse_settings(options.settings))
     config = find_method(options.method).config(options.preset or default_preset(), *overrides)
@@ -134,6 +137,8 @@ def _eval(options: argparse.Namespace) -> int:
 
     if options.fresh_seed is not None and (options.data or options.results):
         raise HowmError("--fresh-seed makes its own data and writes nothing; leave out --data and --results")
+    if options.episodes is not None and options.fresh_seed is None:
+        raise HowmError("--episodes is for fresh episodes; give --fresh-seed too")
     keep_freed_memory()
     results = evaluate_run(
         options.run,
@@ -146,7 +151,7 @@ def _eval(options: argparse.Namespace) -> int:
     _print_results(results)
     if options.json:
         print(json.dumps(results), flush=True)
-    if options.fresh_seed is None and not options.hard_binding:
+    if options.fresh_seed is None and not options.hard_binding and Path(options.run).is_dir():
         print(f"written to {save_results(results, Path(options.run) / 'results.json')}", file=sys.stderr)
         if options.results is not None:
             print(f"and to {save_results(results, results_path(results, options.results))}", file=sys.stderr)
