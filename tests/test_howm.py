@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.nn.functional import one_hot
 
 import howm
 from howm import METHODS, Rollouts, Transitions, WorldSpec, evaluate, make_dataset
-from howm.checkpoint import load_checkpoint, rebuild
+from howm.checkpoint import find_checkpoint, load_checkpoint, rebuild, shipped
 from howm.dataset import Amounts
 from howm.diagnosis import OracleBinding, diagnose, extraction_accuracy, holders
 from howm.errors import HowmError
+from howm.figures import figures, save_figure
 from howm.grid import Grid
 from howm.losses import contrastive, energy
 from howm.models.align import RIDGE, lifting, matched_slots, transport
@@ -23,6 +25,7 @@ from howm.models.extract import join_cells, split_cells, unit
 from howm.models.howm import HOWM, HOWMConfig
 from howm.models.methods import build_model
 from howm.models.slots import ExtractorConfig, build_extractor, conserved, sinkhorn
+from howm.results import fresh_episodes
 from howm.train import train_run
 
 KINDS = ("proposals", "balanced", "slot_attention")
@@ -483,3 +486,36 @@ def test_the_paper_preset_is_the_papers():
     assert (config.model.extractor.slot, config.model.embedding, config.model.maps) == (16, 4, "linear")
     assert (config.model.lift, config.model.sigma, config.model.hidden) == ("pseudo_inverse", 0.5, 512)
     assert (config.train.lr, config.train.batch) == (5e-4, 1024)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_models_of_the_package_are_exact_on_fresh_unseen_scenes(name):
+    checkpoint = load_checkpoint(find_checkpoint(name))
+    chosen = fresh_episodes(checkpoint, 10, seed=11, episodes=200)
+    scores = evaluate(howm.load(name), Rollouts(chosen.unseen, chosen.moving), (5, 10), controls=False).model
+    assert min(scores[pool][k].mrr for pool in ("easy", "hard") for k in ("5", "10")) > 99
+
+
+def test_the_package_has_the_models_it_promises():
+    assert shipped() == ["howm-rush_hour-n20", "howm-shapes-n10", "howm-shapes-n30"]
+    assert sum(find_checkpoint(name).stat().st_size for name in shipped()) < 3_000_000
+
+
+@pytest.mark.parametrize("method", ["howm", "cswm-n", "cswm-k"])
+def test_pictures_are_drawn_of_what_a_run_has_learned(method, data, tmp_path):
+    config = tiny(method) if method == "howm" else METHODS[method].config("cpu")
+    model = build_model(method, WorldSpec(6, 3), config.model, seed=0)
+    drawn = figures(model, data.eval, episode=3, steps=4)
+    assert set(drawn) == ({"binding", "rollout"} if method == "howm" else {"masks"})
+    for name, figure in drawn.items():
+        save_figure(figure, tmp_path / f"{name}.png")
+        picture = np.asarray(Image.open(tmp_path / f"{name}.png"))
+        assert picture.std() > 10  # not blank
+
+
+def test_pictures_that_cannot_be_drawn_are_named(data):
+    model = built()
+    with pytest.raises(HowmError, match="episode 60 does not exist"):
+        figures(model, data.eval, 60, 1)
+    with pytest.raises(HowmError, match="give 1 to 5"):
+        figures(model, data.eval, 0, 6)

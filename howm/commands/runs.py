@@ -145,6 +145,7 @@ def _eval(options: argparse.Namespace) -> int:
         options.steps,
         data=options.data,
         fresh_seed=options.fresh_seed,
+        episodes=options.episodes,
         equivariance=options.equivariance,
         hard_binding=options.hard_binding,
     )
