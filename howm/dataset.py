@@ -16,7 +16,7 @@ from howm.errors import HowmError
 from howm.grid import Grid, random_walk
 from howm.library import ObjectLibrary
 from howm.render import Renderer
-from howm.scenes import Scene, SceneSet, SceneSplit, seeded_split
+from howm.scenes import Scene, SceneSet, SceneSplit, as_scene, seeded_split
 
 PARTS = ("train", "eval", "eval_seen")  # eval_seen: fresh evaluation episodes in training scenes
 
@@ -61,6 +61,11 @@ class Episodes:
         if self.scene_ids is None:
             return np.zeros(len(self), dtype=np.int64)
         return np.unique(self.scene_ids, axis=0, return_inverse=True)[1].reshape(-1)
+
+    @cached_property
+    def scenes(self) -> frozenset[Scene]:
+        """The scenes that are played in, where they are known."""
+        return frozenset() if self.scene_ids is None else frozenset(map(as_scene, np.unique(self.scene_ids, axis=0)))
 
     def observe(self, episode: Int[np.ndarray, "frames"], time: Int[np.ndarray, "frames"] | int) -> np.ndarray:
         """Pictures (frames, height, width, 3) of the given episodes at the given times."""
@@ -165,10 +170,13 @@ class Dataset:
                 "k": self.k,
                 "unseen": "unknown: the imported data names no objects",
                 "hash": None,
-                "violations": list(_pool_violations(self)),
+                "violations": list(_empty_parts(self)) or list(_pool_violations(self)),
             }
         certificate = self.split.certificate()
-        certificate["violations"] += [
+        train, evaluation = self.split.train.scenes, self.split.eval.scenes
+        shared = self.train.scenes.union(train) & self.eval.scenes.union(evaluation)
+        certificate["unseen"] = self.split.unseen_label(shared)
+        certificate["violations"] += list(_empty_parts(self)) or [
             *_scene_violations(self),
             *_pool_violations(self),
             *_dynamics_violations(self),
@@ -230,18 +238,23 @@ def make_dataset(
     )
 
 
+def _empty_parts(dataset: Dataset) -> Iterator[str]:
+    for name, episodes in dataset.parts():
+        if not episodes.actions.size:
+            yield f"emptiness: the part {name} has {len(episodes)} episodes of {episodes.steps} steps"
+
+
 def _scene_violations(dataset: Dataset) -> Iterator[str]:
     assert dataset.split is not None
     for name, episodes in dataset.parts():
         if episodes.scene_ids is None:
             continue
         scenes = dataset.split.eval if name == "eval" else dataset.split.train
-        used: set[Scene] = {tuple(int(i) for i in ids) for ids in np.unique(episodes.scene_ids, axis=0)}
-        foreign = sorted(scene for scene in used if not scenes.contains(scene))
+        foreign = sorted(scene for scene in episodes.scenes if not scenes.contains(scene))
         if foreign:
             yield f"scenes: {len(foreign)} scenes of the part {name} are not in its set, e.g. {foreign[0]}"
-        if name == "train" and len(used) < len(scenes):
-            yield f"scenes: {len(scenes) - len(used)} training scenes have no episode"
+        if name == "train" and len(episodes.scenes) < len(scenes):
+            yield f"scenes: {len(scenes) - len(episodes.scenes)} training scenes have no episode"
         if name != "eval_seen" and np.ptp(np.bincount(episodes.scene_index)) > 1:
             yield f"scenes: the part {name} has more episodes in some scenes than in others"
 

@@ -6,7 +6,7 @@ frequent in both, with every object of the library seen in training.
 
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, comb
@@ -115,6 +115,12 @@ class SceneSplit:
         sets = [sorted(self.train.scenes), sorted(self.eval.scenes)]
         return hashlib.sha256(repr((self.n, self.k, sets)).encode()).hexdigest()[:16]
 
+    def unseen_label(self, shared: Set[Scene]) -> str:
+        """What can be said of the scenes of evaluation, ``shared`` of which are training scenes."""
+        if not self.unseen_exists:
+            return "no unseen scene exists"
+        return f"{len(shared)} eval scenes are seen in training" if shared else "eval scenes are unseen in training"
+
     def certificate(self) -> dict[str, Any]:
         """What can be said of the split, in JSON types; ``violations`` is empty when it measures what it should."""
         violations = []
@@ -137,7 +143,7 @@ class SceneSplit:
             "train_scenes": len(self.train),
             "eval_scenes": len(self.eval),
             "consecutive": self.consecutive,
-            "unseen": "eval scenes are unseen in training" if self.unseen_exists else "no unseen scene exists",
+            "unseen": self.unseen_label(shared),
             "disjoint": not shared,
             "covered": not absent,
             "train_counts": self.train.counts().tolist(),

@@ -147,6 +147,15 @@ def load_dataset(path: str | os.PathLike[str]) -> Dataset:
             raise HowmError(f"{path} contradicts itself: {error}; make it again") from error
 
 
+def load_certified(path: str | os.PathLike[str]) -> Dataset:
+    """Read a dataset to train or to measure with: its certificate must hold, or the results would mean nothing."""
+    dataset = load_dataset(path)
+    for violation in dataset.certificate()["violations"]:
+        if not violation.startswith("pools"):  # an evaluation makes its pools equal itself
+            raise HowmError(f"the certificate of {path} is violated ({violation}); see `howm data check {path}`")
+    return dataset
+
+
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
     try:

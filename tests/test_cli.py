@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,29 @@ def test_check_names_the_violated_rule_and_exits_1(data, tmp_path):
     assert result.returncode == 1
     assert "VIOLATED     disjointness" in result.stdout
     assert "VIOLATED     certificate" in result.stdout
+    assert "unseen       1 eval scenes are seen in training" in result.stdout
+
+
+def test_check_names_a_part_without_episodes(data, tmp_path):
+    import numpy as np
+
+    from howm.storage import load_dataset, save_dataset
+
+    dataset = load_dataset(data)
+    save_dataset(replace(dataset, eval=dataset.eval.select(np.arange(0))), tmp_path / "empty.h5")
+    result = howm("data", "check", tmp_path / "empty.h5")
+    assert result.returncode == 1, result.stderr
+    assert "VIOLATED     emptiness: the part eval" in result.stdout
+
+
+def test_train_refuses_data_whose_certificate_is_violated(data, tmp_path):
+    from howm.storage import load_dataset, save_dataset
+
+    dataset, broken = load_dataset(data), tmp_path / "broken.h5"
+    save_dataset(replace(dataset, eval=dataset.eval_seen), broken)
+    result = howm("train", "--method", "cswm-n", "--data", broken, "--out", tmp_path / "run")
+    refused(result, "scenes of the part eval are not in its set", f"howm data check {broken}")
+    assert not (tmp_path / "run").exists()
 
 
 def test_no_unseen_scene_is_labelled(tmp_path):
@@ -110,7 +134,16 @@ def test_export_and_import_again(data, tmp_path):
     again = tmp_path / "again.h5"
     result = howm("data", "import", *files, "-n", 6, "-k", 3, "-o", again)
     assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
     assert howm("data", "check", again).returncode == 0
+
+
+def test_import_says_what_is_violated(data, tmp_path):
+    train, path = tmp_path / "train.h5", tmp_path / "again.h5"
+    assert howm("data", "export", data, "--format", "cswm", "--part", "train", "-o", train).returncode == 0
+    result = howm("data", "import", "--train", train, "--eval", train, "-n", 6, "-k", 3, "-o", path)
+    assert result.stdout.strip() == str(path), result.stderr
+    assert "VIOLATED     disjointness: 10 scenes" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,10 @@ def test_a_scene_of_the_wrong_set_is_named(part: str, foreign: str) -> None:
     dataset = small_dataset()
     ids = dataset.part(part).scene_ids.copy()
     ids[0] = dataset.part(foreign).scene_ids[0]
-    assert_violates(changed(dataset, part, scene_ids=ids), "scenes", part, str(tuple(ids[0].tolist())))
+    broken = changed(dataset, part, scene_ids=ids)
+    assert_violates(broken, "scenes", part, str(tuple(ids[0].tolist())))
+    seen = "eval scenes are unseen" if part == "eval_seen" else "1 eval scenes are seen"
+    assert broken.certificate()["unseen"] == f"{seen} in training"
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -153,6 +156,19 @@ def test_unequal_pools_are_named() -> None:
     imported = replace(dataset, split=None, eval=replace(dataset.eval, scene_ids=None), eval_seen=nameless[0])
     assert violations(imported) == []
     assert_violates(replace(imported, eval_seen=nameless[1]), "pools")
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("named", [True, False])
+def test_a_part_without_data_is_named(part: str, named: bool) -> None:
+    dataset = small_dataset()
+    if not named:
+        nameless = {name: replace(episodes, scene_ids=None) for name, episodes in dataset.parts()}
+        dataset = replace(dataset, split=None, **nameless)
+    episodes = dataset.part(part)
+    no_steps = replace(episodes, actions=episodes.actions[:, :0], cells=episodes.cells[:, :1])
+    for empty in (episodes.select(np.arange(0)), no_steps):
+        assert_violates(replace(dataset, **{part: empty}), "emptiness", part)
 
 
 def test_uneven_training_scenes_are_named() -> None:

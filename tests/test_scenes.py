@@ -187,6 +187,8 @@ def test_certificate_names_what_is_wrong(
     certificate = SceneSplit(SceneSet(4, 2, train), SceneSet(4, 2, evaluation)).certificate()
     assert len(certificate["violations"]) == 1
     assert re.search(violation, certificate["violations"][0])
+    seen = "1 eval scenes are seen" if "disjointness" in violation else "eval scenes are unseen"
+    assert certificate["unseen"] == f"{seen} in training"
 
 
 def test_certificate_says_where_a_set_is_not_balanced() -> None:

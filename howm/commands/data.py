@@ -156,6 +156,8 @@ def _data_import(options: argparse.Namespace) -> int:
 
     dataset = import_cswm(options.train, options.eval, options.eval_seen, options.n, options.k, options.cell_pixels)
     save_dataset(dataset, options.out)
+    for violation in dataset.certificate()["violations"]:
+        print(f"VIOLATED     {violation}", file=sys.stderr)
     print(options.out)
     return 0
 

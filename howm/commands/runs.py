@@ -64,7 +64,7 @@ def _methods(options: argparse.Namespace) -> int:
 def _train(options: argparse.Namespace) -> int:
     from howm.config import parse_settings, read_yaml
     from howm.models.methods import default_preset, find_method
-    from howm.storage import file_hash, load_dataset
+    from howm.storage import file_hash, load_certified
     from howm.train import keep_freed_memory, train_run
 
     values = read_yaml(options.config) if options.config else {}
@@ -74,7 +74,7 @@ def _train(options: argparse.Namespace) -> int:
     }
     overrides = (values, parse_settings(options.settings))
     config = find_method(options.method).config(options.preset or default_preset(), *overrides)
-    dataset = load_dataset(options.data)
+    dataset = load_certified(options.data)
     keep_freed_memory()
     finished = train_run(
         config, dataset, options.out, options.seed, data_path=str(options.data.resolve()),
