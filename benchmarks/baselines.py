@@ -22,7 +22,7 @@ def make_cell(env: str, n: int, method: str, seed: int, work: Path, results: Pat
     if (results / name / f"{method}-seed{seed}.json").exists():
         return f"{name} {method} seed {seed}: there already"
     data, run = work / f"{name}-seed{seed}.h5", work / f"{name}-{method}-seed{seed}"
-    howm("data", "make", "--env", env, "-n", str(n), "-k", "5", "--seed", str(seed), "-o", str(data))
+    howm("data", "make", "--env", env, "-n", str(n), "-k", "5", "--seed", str(seed), "--force", "-o", str(data))
     overrides = ["--set", *settings] if settings else []
     howm(
         "train", "--method", method, "--data", str(data), "--out", str(run), "--seed", str(seed), "--resume", *overrides

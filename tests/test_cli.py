@@ -138,6 +138,36 @@ def test_export_and_import_again(data, tmp_path):
     assert howm("data", "check", again).returncode == 0
 
 
+def test_what_exists_is_replaced_only_by_force(data, tmp_path):
+    make = ["data", "make", "--env", "shapes", "-n", 6, "-k", 3, *SMALL]
+    export = ["data", "export", data, "--format", "cswm", "--part", "eval"]
+    source = tmp_path / "source.h5"
+    assert howm(*export, "-o", source).returncode == 0
+    importer = ["data", "import", "--train", source, "--eval", source, "-n", 6, "-k", 3]
+    there = tmp_path / "there.h5"
+    for command in (make, export, importer):
+        there.write_text("mine")
+        refused(howm(*command, "-o", there), str(there), "--force")
+        assert there.read_text() == "mine"
+        result = howm(*command, "-o", there, "--force")
+        assert (result.returncode, result.stdout.strip()) == (0, str(there)), result.stderr
+        assert there.read_bytes() != b"mine"
+    (tmp_path / "folder-v0").mkdir()
+    for command in (make, export, [*export, "--format", "minari"]):
+        refused(howm(*command, "-o", tmp_path / "folder-v0", "--force"), "folder-v0", "no file")
+
+
+def test_what_is_read_is_never_replaced(data, tmp_path):
+    file, link = tmp_path / "data.h5", tmp_path / "link.h5"
+    file.write_bytes(data.read_bytes())
+    link.symlink_to(file)
+    for out in (file, link):
+        refused(howm("data", "export", file, "--format", "cswm", "-o", out, "--force"), str(out), "is read")
+        importer = ["data", "import", "--train", data, "--eval", file, "-n", 6, "-k", 3]
+        refused(howm(*importer, "-o", out, "--force"), str(out), "is read")
+    assert file.read_bytes() == data.read_bytes()
+
+
 def test_import_says_what_is_violated(data, tmp_path):
     train, path = tmp_path / "train.h5", tmp_path / "again.h5"
     assert howm("data", "export", data, "--format", "cswm", "--part", "train", "-o", train).returncode == 0

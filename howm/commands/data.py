@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from howm.commands.base import add_command, add_world, whole_number, write_picture
+from howm.commands.base import add_command, add_output, add_world, check_output, whole_number, write_picture
 from howm.errors import HowmError
 
 
@@ -18,7 +18,7 @@ def add_commands(commands: Any) -> None:
     add_world(make)
     make.add_argument("-k", type=int, default=5, help="objects in a scene (K, default 5)")
     make.add_argument("--seed", type=whole_number(0), default=0, help="seed of split and play (default 0)")
-    make.add_argument("-o", "--out", type=Path, required=True, help="the dataset file to write")
+    add_output(make, "the dataset file to write")
     make.add_argument("--grid", type=_grid, default=(5, 5), metavar="HxW", help="cells of the grid (default 5x5)")
     make.add_argument("--cell-pixels", type=int, default=10, help="pixels along a cell (default 10)")
     make.add_argument("--train-scenes", type=int, help="default max(100, ⌈2N/K⌉)")
@@ -50,13 +50,13 @@ def add_commands(commands: Any) -> None:
     importer.add_argument("-n", type=int, required=True, help="objects in the library (N)")
     importer.add_argument("-k", type=int, required=True, help="objects in a scene (K)")
     importer.add_argument("--cell-pixels", type=whole_number(1), default=10, help="pixels along a cell (default 10)")
-    importer.add_argument("-o", "--out", type=Path, required=True, help="the dataset file to write")
+    add_output(importer, "the dataset file to write")
 
     export = add_command(actions, "export", _data_export, "write a part of a dataset for other tools")
     export.add_argument("file", type=Path)
     export.add_argument("--format", choices=("cswm", "minari"), required=True)
     export.add_argument("--part", default="train", help="train, eval or eval_seen (default train)")
-    export.add_argument("-o", "--out", type=Path, required=True, help="the file (cswm) or directory (minari) to write")
+    add_output(export, "the file (cswm) or directory (minari) to write")
 
 
 def _grid(text: str) -> tuple[int, int]:
@@ -79,6 +79,7 @@ def _data_make(options: argparse.Namespace) -> int:
     from howm.grid import Grid
     from howm.storage import save_dataset
 
+    check_output(options)
     amounts = Amounts(
         options.train_episodes, options.train_steps, options.eval_episodes, options.eval_steps, options.moving
     )
@@ -154,6 +155,7 @@ def _data_import(options: argparse.Namespace) -> int:
     from howm.interop import import_cswm
     from howm.storage import save_dataset
 
+    check_output(options, *filter(None, (options.train, options.eval, options.eval_seen)))
     dataset = import_cswm(options.train, options.eval, options.eval_seen, options.n, options.k, options.cell_pixels)
     save_dataset(dataset, options.out)
     for violation in dataset.certificate()["violations"]:
@@ -166,6 +168,7 @@ def _data_export(options: argparse.Namespace) -> int:
     from howm.interop import export_cswm, export_minari
     from howm.storage import load_dataset
 
+    check_output(options, options.file)
     dataset = load_dataset(options.file)
     export = export_cswm if options.format == "cswm" else export_minari
     export(dataset, options.part, options.out)
