@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from howm.errors import HowmError
+from howm.errors import HowmError, whole
 from howm.grid import Grid, random_walk
 from howm.library import ObjectLibrary
 from howm.render import Renderer
@@ -120,8 +120,7 @@ class Amounts:
 
     def __post_init__(self) -> None:
         for name in ("train_episodes", "train_steps", "eval_episodes", "eval_steps"):
-            if getattr(self, name) < 1:
-                raise HowmError(f"{name}={getattr(self, name)} is too few; give 1 or more")
+            whole(name, getattr(self, name), 1)
         if self.moving is not None and not 0 <= self.moving <= 1:
             raise HowmError(f"moving={self.moving} is no share of transitions; give a number from 0 to 1")
 
@@ -200,14 +199,14 @@ def make_dataset(
 ) -> Dataset:
     """Draw a split and collect random play in its scenes; the same arguments give the same data."""
     grid, amounts = grid or Grid(), amounts or Amounts()
-    grid.check_room(k)
+    library = ObjectLibrary.make(world, n, library_seed)  # first: it refuses an n for which a split takes for ever
+    grid.check_room(whole("k", k, 1))
     split = seeded_split(n, k, seed, train_scenes=train_scenes, eval_scenes=eval_scenes, consecutive=consecutive)
-    library = ObjectLibrary.make(world, n, library_seed)
     renderer = Renderer(library, grid, cell_pixels)
     if amounts.train_episodes < len(split.train):
         raise HowmError(
-            f"train_episodes={amounts.train_episodes} leaves some of the {len(split.train)} training scenes "
-            "without data; give more episodes or fewer train_scenes"
+            f"train_episodes={amounts.train_episodes} leaves some of the {len(split.train)} training scenes without "
+            f"data; give {len(split.train)} or more, or fewer train_scenes"
         )
     # Pools of equal size and equally many frames per scene, or the gap between them would be biased.
     compared = min(len(split.train), len(split.eval), amounts.eval_episodes)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from howm.errors import HowmError
+from howm.errors import HowmError, whole
 
 Scene = tuple[int, ...]  # K ids of library objects, ascending
 
@@ -165,9 +165,9 @@ def split_scenes(
 ) -> SceneSplit:
     """Draw disjoint, balanced sets of scenes; what cannot be satisfied is an error before any work."""
     combinations = _check_scene_size(n, k)
-    for name, asked in (("train", train_scenes), ("eval", eval_scenes)):
-        if asked is not None and asked < 1:
-            raise HowmError(f"{name}_scenes={asked} is too few; give 1 or more")
+    for name, asked in (("train_scenes", train_scenes), ("eval_scenes", eval_scenes)):
+        if asked is not None:
+            whole(name, asked, 1)
     if n == k:
         if max(train_scenes or 1, eval_scenes or 1) > 1:
             raise HowmError(f"n=k={n} has one scene only; leave out train_scenes and eval_scenes")
@@ -180,7 +180,7 @@ def split_scenes(
         if len(forbidden) == combinations:
             raise HowmError(
                 f"all {combinations} scenes of n={n}, k={k} are consecutive, so none is left for training; "
-                "leave out the option consecutive or choose k >= 2 and n >= k + 2"
+                "leave out the option consecutive or choose n >= k + 2"
             )
     train_count, eval_count = _set_sizes(n, k, combinations, len(forbidden), train_scenes, eval_scenes)
     best: SceneSplit | None = None
@@ -213,16 +213,14 @@ def split_scenes(
 
 def seeded_split(n: int, k: int, seed: int, **options: Any) -> SceneSplit:
     """The split that belongs to a seed, for datasets and environments alike."""
-    if seed < 0:
-        raise HowmError(f"seed={seed} is negative; give 0 or more")
-    return split_scenes(n, k, np.random.default_rng([seed, 0]), **options)
+    return split_scenes(n, k, np.random.default_rng([whole("seed", seed, 0), 0]), **options)
 
 
 def _check_scene_size(n: int, k: int) -> int:
-    if k < 1:
-        raise HowmError(f"a scene of k={k} objects cannot be drawn; give k >= 1")
-    if k > n:
+    if whole("k", k, 1) > whole("n", n, 1):
         raise HowmError(f"a scene of k={k} objects cannot be drawn from a library of n={n}; give k <= n")
+    if k == 1 < n:
+        raise HowmError(f"k=1 leaves nothing unseen: training scenes must show all n={n} objects; give k >= 2")
     return comb(n, k)
 
 

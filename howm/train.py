@@ -34,8 +34,8 @@ def train_run(
     data_hash: str | None = None, resume: bool = False, minutes: float | None = None, tensorboard: bool = False,
 ) -> bool:  # fmt: skip
     """Train a method of the table in a run directory; True when it is finished, False when time ran out."""
-    if seed < 0:
-        raise HowmError(f"seed={seed} is negative; give 0 or more")
+    if not 0 <= seed < 2**63:  # what torch takes
+        raise HowmError(f"seed={seed} is no seed of weights; give a whole number from 0 to 2**63 - 1")
     spec = spec_of(dataset)
     about = {
         "method": config.method,

@@ -109,6 +109,13 @@ def test_train_refuses_data_whose_certificate_is_violated(data, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("hidden", [10**13, 10**18, 10**25])
+def test_a_model_that_does_not_fit_into_memory(hidden, data, tmp_path):
+    settings = ["--method", "cswm-n", "--data", data, "--set", f"model.hidden={hidden}"]
+    refused(howm("train", *settings, "--out", tmp_path / "run"), "memory", "smaller")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_unseen_scene_is_labelled(tmp_path):
     path = tmp_path / "one.h5"
     result = howm("data", "make", "--env", "shapes", "-n", 3, "-k", 3, *SMALL, "-o", path)
@@ -188,6 +195,14 @@ def test_import_says_what_is_violated(data, tmp_path):
         (["data", "make", "--env", "shapes", "-n", "6", "-o", "x.h5", "--consecutive"], ["consecutive"]),
         (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--train-scenes", "1"], ["cover"]),
         (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--cell-pixels", "2"], ["cell_pixels=2"]),
+        (["data", "make", "--env", "shapes", "-n", "-5", "-o", "x.h5"], ["n=-5", "1 or more"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-k", "1", "-o", "x.h5"], ["k=1", "k >= 2"]),
+        (["data", "make", "--env", "shapes", "-n", "1000000", "-o", "x.h5"], ["n=1000000", "3488"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--train-episodes", "9"], ["give 63 or more"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--cell-pixels", f"{10**15}"], ["memory"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--grid", f"{10**8}x{10**8}"], ["memory"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--eval-episodes", f"{10**15}"], ["memory"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--eval-episodes", f"{10**23}"], ["memory"]),
         (["data", "make", "--env", "shapes"], ["-n"]),
         (["data", "check", "missing.h5"], ["missing.h5", "howm data make"]),
         (["data", "check", "."], ["."]),
