@@ -158,6 +158,8 @@ def load_certified(path: str | os.PathLike[str]) -> Dataset:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
+    if os.path.isdir(path):
+        raise HowmError(f"{path} cannot be read: it is a folder; give a dataset file")
     try:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != np.bytes_(FORMAT):

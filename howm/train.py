@@ -6,6 +6,7 @@ All randomness is a function of seed and step, so a run that was resumed equals 
 import ctypes
 import json
 import math
+import reprlib
 import resource
 import sys
 import time
@@ -116,6 +117,8 @@ class _Fit:
     def run(self, resume: bool, minutes: float | None, tensorboard: bool) -> bool:
         if resume and self.directory.last.exists():
             self._restore(load_checkpoint(self.directory.last))
+        elif resume and self.leads:
+            print(f"{self.directory.path} holds no checkpoint to go on from: a new run begins", file=sys.stderr)
         finished = self.step >= self.config.steps
         if not finished:
             if self.leads:
@@ -226,9 +229,10 @@ class _Fit:
     def _restore(self, checkpoint: Checkpoint) -> None:
         about = checkpoint.about
         for name in ("method", "model", "train", "seed", "data", "processes"):
-            if about.get(name) != json.loads(json.dumps(self.about.get(name))):
+            other = _difference(name, about.get(name), json.loads(json.dumps(self.about.get(name))))
+            if other:
                 raise HowmError(
-                    f"{self.directory.path} was begun with another {name}; resume with the same or choose another --out"
+                    f"{self.directory.path} was begun with {other}; resume with the same or choose another --out"
                 )
         self.raw_model.load_state_dict(checkpoint.weights())
         state: dict[int, dict[str, Tensor]] = {}
@@ -246,9 +250,9 @@ class _Fit:
     def _refuse_nan(self, what: str, value: float) -> None:
         """Stop before ruined weights are saved."""
         if self._any_process(not math.isfinite(value)):
+            stands = "the last good checkpoint stands" if self.directory.last.exists() else "there is no checkpoint yet"
             raise HowmError(
-                f"the {what} is {value} at step {self.step}; the last good checkpoint stands. "
-                f"Try a lower train.lr than {self.config.lr}"
+                f"the {what} is {value} at step {self.step}; {stands}. Try a lower train.lr than {self.config.lr}"
             )
 
     def _any_process(self, flag: bool) -> bool:
@@ -277,6 +281,14 @@ class _Fit:
             mininterval=0.5 if sys.stderr.isatty() else 30.0,
             dynamic_ncols=True,
         )
+
+
+def _difference(key: str, old: Any, new: Any) -> str | None:
+    """The first key with different values, and both of them."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = (_difference(f"{key}.{name}", old.get(name), new.get(name)) for name in old | new)
+        return next(filter(None, found), None)
+    return None if old == new else f"{key}={reprlib.repr(old)}, not {reprlib.repr(new)}"
 
 
 def _rows(index: FrameIndex, rows: slice) -> FrameIndex:

@@ -212,6 +212,10 @@ def test_import_says_what_is_violated(data, tmp_path):
         ([], ["COMMAND"]),
         (["train", "--method", "magic", "--data", "x.h5", "--out", "r"], ["magic", "cswm-n"]),
         (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r"], ["x.h5"]),
+        (["train", "--method", "cswm-n", "--data", ".", "--out", "r"], [".", "is a folder"]),
+        (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "-1"], ["'-1'", "minutes"]),
+        (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "0"], ["'0'", "minutes"]),
+        (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "nan"], ["'nan'", "minutes"]),
         (["eval", "nowhere"], ["nowhere", "howm train"]),
     ],
 )

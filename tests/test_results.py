@@ -154,6 +154,7 @@ def test_bad_requests_are_refused_before_any_work(run, tmp_path):
         (["--fresh-seed", "-1"], "-1"),
         (["--fresh-seed", "1", "--results", str(tmp_path)], "--results"),
         (["--steps", "99"], "99 steps"),
+        (["--results", str(run / "config.yaml")], "config.yaml is a file"),
     ):
         result = howm("eval", run, *arguments)
         assert result.returncode == 2

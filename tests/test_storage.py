@@ -187,7 +187,7 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytes
 
 def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
     assert_refused(tmp_path / "missing.h5", "does not exist", "howm data make")
-    assert_refused(tmp_path, "cannot be read")
+    assert_refused(tmp_path, "is a folder", "give a dataset file")
     for name, content in (("empty.h5", b""), ("text.h5", b"obs,action\n1,2\n"), ("zeros.h5", bytes(5000))):
         (tmp_path / name).write_bytes(content)
         assert_refused(tmp_path / name, "no HDF5 file")

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--config", help="a YAML file with the groups model and train")
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", dest="settings",
                        help="override a key, for example train.lr=0.001")  # fmt: skip
-    train.add_argument("--minutes", type=float, help="stop after this time; go on with --resume")
+    train.add_argument("--minutes", type=_minutes, help="stop after this time; go on with --resume")
     train.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     train.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
 
@@ -44,6 +45,16 @@ def add_commands(commands: Any) -> None:
                             help="also write DIR/<env>-n<N>-k<K>/<method>-seed<S>.json")  # fmt: skip
 
     add_command(commands, "theory", _theory, "check Proposition 4.1 and its corollary on an enumerated Object Library")
+
+
+def _minutes(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value > 0:  # NaN is not, either
+        raise argparse.ArgumentTypeError(f"{text!r} is no time to train; give a number of minutes above 0")
+    return value
 
 
 def _theory(options: argparse.Namespace) -> int:
@@ -93,6 +104,8 @@ def _eval(options: argparse.Namespace) -> int:
 
     if options.fresh_seed is not None and (options.data or options.results):
         raise HowmError("--fresh-seed makes its own data and writes nothing; leave out --data and --results")
+    if options.results is not None and options.results.is_file():
+        raise HowmError(f"--results {options.results} is a file; give the folder that the results go into")
     keep_freed_memory()
     results = evaluate_run(
         options.run, options.steps, data=options.data, fresh_seed=options.fresh_seed, equivariance=options.equivariance
