@@ -299,6 +299,27 @@ def test_missing_folders_are_made(tmp_path: Path) -> None:
     assert same(load_dataset(saved(small_dataset(), tmp_path, "a/b/data.h5")), small_dataset())
 
 
+def test_what_is_no_ordinary_file_is_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(HowmError, match="pipe: it is there and is no ordinary file"):
+        save_dataset(small_dataset(), pipe)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_link_stays_and_what_it_names_is_replaced(tmp_path: Path, old: Path) -> None:
+    folder = tmp_path / "links"
+    folder.mkdir()
+    (folder / "link.h5").symlink_to(old)
+    (folder / "second.h5").symlink_to(folder / "link.h5")
+    assert same(load_dataset(saved(small_dataset(), folder, "second.h5")), small_dataset())
+    assert same(load_dataset(old), small_dataset())
+    assert not old.is_symlink()
+    assert sorted(path.name for path in folder.iterdir() if path.is_symlink()) == ["link.h5", "second.h5"]
+    assert len(list(folder.iterdir())) == 2
+
+
 def test_a_dataset_that_cannot_be_written_leaves_the_old_file(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
