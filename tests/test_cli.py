@@ -68,7 +68,15 @@ def test_check_prints_a_certificate_that_holds(data):
     result = howm("data", "check", data)
     assert result.returncode == 0
     assert "certificate  holds" in result.stdout
+    assert "\nsplit hash   " in result.stdout  # it names the scenes, not the episodes
+    assert "(balanced): [5, 5, 5, 5, 5, 5]" in result.stdout
     assert json.loads(howm("data", "check", data, "--json").stdout)["violations"] == []
+
+
+def test_check_does_not_list_the_counts_of_many_objects(tmp_path):
+    howm("data", "make", "--env", "shapes", "-n", 31, "-k", 3, *SMALL, "-o", tmp_path / "many.h5")
+    counts = [line for line in howm("data", "check", tmp_path / "many.h5").stdout.splitlines() if "counts" in line]
+    assert [line.endswith("(balanced)") for line in counts] == [True, True]
 
 
 def test_check_names_the_violated_rule_and_exits_1(data, tmp_path):
@@ -129,6 +137,14 @@ def test_show_draws_an_episode(data, tmp_path):
     path = tmp_path / "episode.png"
     result = howm("data", "show", data, "--part", "eval", "--episode", 5, "-o", path)
     assert result.returncode == 0
+    assert result.stdout.strip() == str(path)
+    assert result.stderr.splitlines()[:5] == [
+        "world        shapes, 6 objects, 3 in a scene",
+        "grid         5x5 cells of 10x10 pixels",
+        "train        120 episodes of 12 steps",
+        "eval         200 episodes of 6 steps",
+        "eval_seen    200 episodes of 6 steps",
+    ]
     with Image.open(path) as picture:
         assert picture.size == (7 * 104, 104)
 

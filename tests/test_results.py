@@ -66,6 +66,22 @@ def test_eval_prints_the_results_as_the_last_line_and_writes_them(run, tmp_path)
     assert (printed["pool"], printed["scenes"], printed["steps"]) == (90, 10, 8)
 
 
+def test_eval_prints_a_table_for_people(run):
+    result = howm("eval", run, "--steps", 1, 3, "--fresh-seed", 2, "--json")
+    printed, lines = json.loads(result.stdout), result.stderr.splitlines()
+    assert lines[1].split() == ["after", "1", "step", "after", "3", "steps"]
+    begins = [lines.index(next(line for line in lines if line.startswith(pool))) for pool in ("paper's", "hard")]
+    for begin, pool in zip(begins, ("", "_hard"), strict=True):
+        for line, part in zip(lines[begin + 1 :], ("eval", "train"), strict=False):
+            cells = []
+            for scores in printed[part + pool].values():
+                low, high = scores["mrr_ci"]
+                cells += [f"{scores['mrr']:.1f}", f"({low:.1f}-{high:.1f})", f"{scores['h1']:.1f}"]
+            assert line.split()[2:] == cells
+        gaps = [float(cell) for cell in lines[begin + 3].split()[1:]]
+        assert gaps == pytest.approx(list(printed[f"gap{pool}"].values()), abs=0.06)
+
+
 def test_fresh_episodes_are_of_unseen_scenes_and_leave_the_run_alone(run):
     before = contents(run)
     fresh = evaluate_run(str(run), [1], fresh_seed=3)

@@ -123,20 +123,23 @@ def _eval(options: argparse.Namespace) -> int:
 def _print_results(results: dict[str, Any]) -> None:
     """A table for people, on standard error."""
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr)
+    def say(*cells: str) -> None:
+        print("".join(cells).rstrip(), file=sys.stderr)
+
+    def cell(scores: dict[str, Any]) -> str:
+        low, high = scores["mrr_ci"]
+        return f"{scores['mrr']:8.1f} {f'({low:.1f}-{high:.1f})':13s}{scores['h1']:6.1f}"
 
     say(f"{results['method']} on {results['env']}, N={results['n']}, K={results['k']}, seed {results['seed']}: "
         f"{results['unseen']}; {results['pool']} references of {results['scenes']} scenes")  # fmt: skip
     steps = list(results["eval"])
-    rows = [(f"{name}, {pool}", scores) for name, pool, scores in (
-        ("unseen scenes", "paper's pool", results["eval"]), ("unseen scenes", "hard pool", results["eval_hard"]),
-        ("training scenes", "paper's pool", results["train"]), ("training scenes", "hard pool", results["train_hard"]),
-    )]  # fmt: skip
-    for name, scores in results["controls"].items():
-        rows += [(f"control {name}, paper's pool", scores["eval"]), (f"control {name}, hard pool", scores["eval_hard"])]
-    say(f"{'MRR % at steps':36s}" + "".join(f"{k:>8s}" for k in steps))
-    for name, scores in rows:
-        say(f"{name:36s}" + "".join(f"{scores[k]['mrr']:8.2f}" for k in steps))
+    say(f"{'':18s}", *(f"{f'after {k} step' + 's' * (k != '1'):^28s}" for k in steps))
+    for title, pool in (("paper's pool, %", ""), ("hard pool, %", "_hard")):
+        say(f"{title:18s}", *[f"{'MRR':>8s} {'(95 %)':13s}{'H@1':>6s}"] * len(steps))
+        for name, part in (("unseen scenes", "eval"), ("training scenes", "train")):
+            say(f"{name:18s}", *(cell(results[part + pool][k]) for k in steps))
+        say(f"{'gap':18s}", *(f"{results['gap' + pool][k]:+z8.1f}{'':20s}" for k in steps))
+        for name, scores in results["controls"].items():
+            say(f"control {name:10s}", *(cell(scores["eval" + pool][k]) for k in steps))
     for part, error in results.get("equivariance", {}).items():
         say(f"equivariance, {part}: {json.dumps(error)}")
