@@ -57,6 +57,19 @@ def test_the_tables_are_those_of_the_results():
     assert shown == table.tables(ROOT / "results"), "run: python benchmarks/table.py --write"
 
 
+def test_the_table_of_keys_is_that_of_the_presets():
+    from howm import METHODS
+    from howm.config import to_plain
+
+    shown = re.findall(r"^\| `((?:model|train)\.\w+)` \| (\S+) \| (\S+) \| .+ \|$", README, flags=re.MULTILINE)
+    paper, cpu = (METHODS["cswm-n"].config(preset) for preset in ("paper", "cpu"))
+    assert shown == [
+        (f"{group}.{key}", str(value).lower(), str(to_plain(getattr(cpu, group))[key]).lower())
+        for group in ("model", "train")
+        for key, value in to_plain(getattr(paper, group)).items()
+    ]
+
+
 def test_pictures_and_links_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if "://" not in target:
