@@ -10,6 +10,12 @@ from howm.commands.base import Command
 from howm.errors import HowmError
 from howm.version import __version__
 
+# How numpy and torch say, beside MemoryError, that something does not fit into memory.
+TOO_LARGE = (
+    *("can't allocate memory", "out of memory", "size calculation overflow", "Overflow when unpacking"),
+    *("Maximum allowed", "array is too big"),
+)
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -24,6 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return command(options)
     except HowmError as error:
         print(f"howm: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, RuntimeError, TypeError, ValueError) as error:
+        if not (isinstance(error, MemoryError) or any(words in str(error) for words in TOO_LARGE)):
+            raise
+        reason = (str(error).splitlines() or ["too little is free"])[0].rpartition("Allocator: ")[2].rstrip(".")
+        print(f"howm: not enough memory: {reason}; give smaller sizes", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("howm: interrupted", file=sys.stderr)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from howm.errors import HowmError
+from howm.errors import HowmError, whole
 from howm.grid import Grid, random_walk
 from howm.library import ObjectLibrary
 from howm.render import Renderer
-from howm.scenes import Scene, SceneSet, SceneSplit, seeded_split
+from howm.scenes import Scene, SceneSet, SceneSplit, as_scene, seeded_split
 
 PARTS = ("train", "eval", "eval_seen")  # eval_seen: fresh evaluation episodes in training scenes
 
@@ -61,6 +61,11 @@ class Episodes:
         if self.scene_ids is None:
             return np.zeros(len(self), dtype=np.int64)
         return np.unique(self.scene_ids, axis=0, return_inverse=True)[1].reshape(-1)
+
+    @cached_property
+    def scenes(self) -> frozenset[Scene]:
+        """The scenes that are played in, where they are known."""
+        return frozenset() if self.scene_ids is None else frozenset(map(as_scene, np.unique(self.scene_ids, axis=0)))
 
     def observe(self, episode: Int[np.ndarray, "frames"], time: Int[np.ndarray, "frames"] | int) -> np.ndarray:
         """Pictures (frames, height, width, 3) of the given episodes at the given times."""
@@ -115,8 +120,7 @@ class Amounts:
 
     def __post_init__(self) -> None:
         for name in ("train_episodes", "train_steps", "eval_episodes", "eval_steps"):
-            if getattr(self, name) < 1:
-                raise HowmError(f"{name}={getattr(self, name)} is too few; give 1 or more")
+            whole(name, getattr(self, name), 1)
         if self.moving is not None and not 0 <= self.moving <= 1:
             raise HowmError(f"moving={self.moving} is no share of transitions; give a number from 0 to 1")
 
@@ -165,10 +169,13 @@ class Dataset:
                 "k": self.k,
                 "unseen": "unknown: the imported data names no objects",
                 "hash": None,
-                "violations": list(_pool_violations(self)),
+                "violations": list(_empty_parts(self)) or list(_pool_violations(self)),
             }
         certificate = self.split.certificate()
-        certificate["violations"] += [
+        train, evaluation = self.split.train.scenes, self.split.eval.scenes
+        shared = self.train.scenes.union(train) & self.eval.scenes.union(evaluation)
+        certificate["unseen"] = self.split.unseen_label(shared)
+        certificate["violations"] += list(_empty_parts(self)) or [
             *_scene_violations(self),
             *_pool_violations(self),
             *_dynamics_violations(self),
@@ -192,14 +199,14 @@ def make_dataset(
 ) -> Dataset:
     """Draw a split and collect random play in its scenes; the same arguments give the same data."""
     grid, amounts = grid or Grid(), amounts or Amounts()
-    grid.check_room(k)
+    library = ObjectLibrary.make(world, n, library_seed)  # first: it refuses an n for which a split takes for ever
+    grid.check_room(whole("k", k, 1))
     split = seeded_split(n, k, seed, train_scenes=train_scenes, eval_scenes=eval_scenes, consecutive=consecutive)
-    library = ObjectLibrary.make(world, n, library_seed)
     renderer = Renderer(library, grid, cell_pixels)
     if amounts.train_episodes < len(split.train):
         raise HowmError(
-            f"train_episodes={amounts.train_episodes} leaves some of the {len(split.train)} training scenes "
-            "without data; give more episodes or fewer train_scenes"
+            f"train_episodes={amounts.train_episodes} leaves some of the {len(split.train)} training scenes without "
+            f"data; give {len(split.train)} or more, or fewer train_scenes"
         )
     # Pools of equal size and equally many frames per scene, or the gap between them would be biased.
     compared = min(len(split.train), len(split.eval), amounts.eval_episodes)
@@ -230,18 +237,23 @@ def make_dataset(
     )
 
 
+def _empty_parts(dataset: Dataset) -> Iterator[str]:
+    for name, episodes in dataset.parts():
+        if not episodes.actions.size:
+            yield f"emptiness: the part {name} has {len(episodes)} episodes of {episodes.steps} steps"
+
+
 def _scene_violations(dataset: Dataset) -> Iterator[str]:
     assert dataset.split is not None
     for name, episodes in dataset.parts():
         if episodes.scene_ids is None:
             continue
         scenes = dataset.split.eval if name == "eval" else dataset.split.train
-        used: set[Scene] = {tuple(int(i) for i in ids) for ids in np.unique(episodes.scene_ids, axis=0)}
-        foreign = sorted(scene for scene in used if not scenes.contains(scene))
+        foreign = sorted(scene for scene in episodes.scenes if not scenes.contains(scene))
         if foreign:
             yield f"scenes: {len(foreign)} scenes of the part {name} are not in its set, e.g. {foreign[0]}"
-        if name == "train" and len(used) < len(scenes):
-            yield f"scenes: {len(scenes) - len(used)} training scenes have no episode"
+        if name == "train" and len(episodes.scenes) < len(scenes):
+            yield f"scenes: {len(scenes) - len(episodes.scenes)} training scenes have no episode"
         if name != "eval_seen" and np.ptp(np.bincount(episodes.scene_index)) > 1:
             yield f"scenes: the part {name} has more episodes in some scenes than in others"
 

@@ -4,7 +4,6 @@ Action ``4 * i + d`` moves library object i: in Shapes north, east, south or wes
 right, backward or left of where the car faces. Single and vector environments share all rules through `_Episodes`.
 """
 
-import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, TypedDict, Unpack
@@ -16,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorActionWrapper, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Bool, Float, Int, UInt8
 
-from howm.errors import HowmError
+from howm.errors import HowmError, whole
 from howm.grid import Grid
 from howm.library import ObjectLibrary
 from howm.registration import EPISODE_STEPS
@@ -60,14 +59,14 @@ class _Episodes:
         library_seed: int = 0,
         reward_fn: RewardFn | None = None,
     ) -> None:
-        n, k = _whole("n", n, 1), _whole("k", k, 1)
+        n, k = whole("n", n, 1), whole("k", k, 1)
         if k > n:
             raise HowmError(f"a scene of k={k} objects cannot be drawn from a library of n={n}; give k <= n")
-        self.library = ObjectLibrary.make(world, n, _whole("library_seed", library_seed, 0))
+        self.library = ObjectLibrary.make(world, n, whole("library_seed", library_seed, 0))
         self.grid = _make_grid(grid)
         self.grid.check_room(k)
-        self.renderer = Renderer(self.library, self.grid, _whole("cell_pixels", cell_pixels, 1))
-        split_seed = _whole("split_seed", split_seed, 0)
+        self.renderer = Renderer(self.library, self.grid, whole("cell_pixels", cell_pixels, 1))
+        split_seed = whole("split_seed", split_seed, 0)
         # "all" must not make a split: some n and k (any k=1) have scenes but no split that covers the library.
         self.scenes = None if split == "all" else _make_split(n, k, split_seed).scenes(split).to_array()
         self.reward_fn = reward_fn
@@ -208,9 +207,9 @@ class ObjectLibraryVectorEnv(VectorEnv[Pictures, Int[np.ndarray, "envs"], np.nda
         render_mode: str | None = None,
         **settings: Unpack[Settings],
     ) -> None:
-        self.num_envs = _whole("num_envs", num_envs, 1)
+        self.num_envs = whole("num_envs", num_envs, 1)
         limit = EPISODE_STEPS if max_episode_steps is None else max_episode_steps
-        self._step_limit = np.inf if limit == -1 else _whole("max_episode_steps", limit, 1)
+        self._step_limit = np.inf if limit == -1 else whole("max_episode_steps", limit, 1)
         try:
             self._mode = AutoresetMode(autoreset_mode)
         except ValueError as error:
@@ -350,17 +349,7 @@ def _make_grid(size: int | tuple[int, int]) -> Grid:
     sides = tuple(size) if isinstance(size, Sequence) else (size, size)
     if len(sides) != 2:
         raise HowmError(f"grid={size!r} is neither a side nor (height, width); give e.g. 5 or (4, 6)")
-    return Grid(_whole("grid", sides[0], 1), _whole("grid", sides[1], 1))
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise HowmError(f"{name}={value!r} is not possible; give a whole number of {least} or more")
-    return number
+    return Grid(whole("grid", sides[0], 1), whole("grid", sides[1], 1))
 
 
 def _read_distinct(values: Any, shape: tuple[int, ...], below: int | tuple[int, int]) -> np.ndarray | None:

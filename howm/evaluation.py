@@ -56,6 +56,8 @@ def evaluate(
     chunk: int = 512,
 ) -> Evaluation:
     """Rank the k-step prediction of every episode, from its first frame, for each k of ``steps``."""
+    if not isinstance(rollouts, Rollouts):
+        raise HowmError(f"{type(rollouts).__name__} cannot be evaluated, Rollouts can; wrap it: Rollouts(episodes)")
     for k in steps:
         if not 1 <= k <= rollouts.steps:
             raise HowmError(f"{k} steps cannot be evaluated on episodes of {rollouts.steps} steps; make longer ones")

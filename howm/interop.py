@@ -41,7 +41,14 @@ def import_cswm(train: Path, eval: Path, eval_seen: Path | None, n: int, k: int,
     """
     if not 1 <= k <= n:
         raise HowmError(f"scenes of k={k} objects cannot come from a library of n={n}; give 1 <= k <= n")
-    training, unseen = _read_file(train, n, k), _read_file(eval, n, k)
+    training = _read_file(train, n, k)
+    height, width, _ = training.picture_shape
+    if cell_pixels < 1 or height % cell_pixels or width % cell_pixels:
+        raise HowmError(
+            f"{train}: pictures of {height}x{width} pixels are no whole number of cells of {cell_pixels}; "
+            "give cell_pixels that divides both"
+        )
+    unseen = _read_file(eval, n, k)
     seen = _read_file(eval_seen, n, k) if eval_seen else None
     for path, episodes in ((eval, unseen), (eval_seen, seen)):
         if episodes is not None and episodes.picture_shape != training.picture_shape:
@@ -73,6 +80,8 @@ def _hold_out_paths(episodes: Episodes, steps: int, path: Path) -> tuple[Episode
 
 
 def _read_file(path: Path, n: int, k: int) -> Episodes:
+    if path.is_dir():
+        raise HowmError(f"{path} cannot be read: it is a folder; give the path of an HDF5 file")
     try:
         with h5py.File(path, "r") as file:
             return _read_episodes(file, path, n, k)

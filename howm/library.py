@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from howm.errors import HowmError
+from howm.errors import HowmError, whole
 from howm.shapes import CARS, SHAPES, SIZES, silhouette
 
 WORLDS = ("shapes", "rush_hour")
@@ -64,10 +64,7 @@ class ObjectLibrary:
     def make(cls, world: str, n: int, seed: int = 0) -> "ObjectLibrary":
         """The first ``n`` objects of the endless library that ``seed`` names: smaller libraries are prefixes."""
         _check_world(world)
-        if n < 1:
-            raise HowmError(f"a library of n={n} objects cannot be made; give n >= 1")
-        if seed < 0:
-            raise HowmError(f"seed={seed} names no library; give seed >= 0")
+        n, seed = whole("n", n, 1), whole("seed", seed, 0)
         return cls(world, _spread_objects(world, n, seed), seed)
 
     @property

@@ -21,7 +21,7 @@ from howm.errors import HowmError
 from howm.evaluation import Evaluation, evaluate
 from howm.models.howm import HOWM
 from howm.scenes import DEFAULT_SCENES, Scene, SceneSet, as_scene
-from howm.storage import file_hash, load_dataset, written_whole
+from howm.storage import file_hash, load_certified, written_whole
 
 _STREAM = 300  # of random numbers for fresh episodes
 
@@ -54,6 +54,7 @@ def evaluate_run(
     if not steps or min(steps) < 1:
         raise HowmError(f"steps={list(steps)} cannot be evaluated; give numbers of 1 or more")
     checkpoint = load_checkpoint(find_checkpoint(run))
+    rebuild(checkpoint)  # refuses a model of the user's own before any work
     if fresh_seed is not None:
         chosen = fresh_episodes(checkpoint, max(steps), fresh_seed, episodes)
     else:
@@ -170,7 +171,7 @@ def unseen_label(checkpoint: Checkpoint, chosen: EvaluationData) -> str:
 
 def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
     """The evaluation episodes of a dataset that fits the model and has none of its training scenes in ``eval``."""
-    dataset = load_dataset(path)
+    dataset = load_certified(path)
     trained = checkpoint.about["data"]
     if to_plain(spec_of(dataset)) | {"k": trained["k"]} != checkpoint.about["spec"]:
         raise HowmError(
@@ -181,9 +182,8 @@ def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
         and json.loads(dataset.library.to_json())["objects"] != trained["library"]["objects"]
     ):
         raise HowmError(f"{path} shows other objects than the model was trained with; make it with its --library-seed")
-    if dataset.n > dataset.k and dataset.eval.scene_ids is not None and "train_scenes" in trained:
-        scenes = {tuple(int(i) for i in ids) for ids in np.unique(dataset.eval.scene_ids, axis=0)}
-        overlap = scenes & {tuple(scene) for scene in trained["train_scenes"]}
+    if dataset.n > dataset.k and "train_scenes" in trained:
+        overlap = dataset.eval.scenes & {tuple(scene) for scene in trained["train_scenes"]}
         if overlap:
             raise HowmError(
                 f"{len(overlap)} evaluation scenes of {path} are training scenes of the run; use --fresh-seed"

@@ -20,11 +20,18 @@ class RunDirectory:
         try:
             if not resume and (self.last.exists() or self.best.exists()):
                 raise HowmError(f"{path} already holds a run; go on with --resume or choose another --out")
+            begun = any(file.exists() for file in (self.config, self.last, self.best))
+            if not begun and path.exists() and any(not file.name.startswith(".") for file in path.iterdir()):
+                raise HowmError(f"{path} holds other files than those of a run; choose another --out")
             path.mkdir(parents=True, exist_ok=True)
             for left_over in path.glob(".*.part"):  # of a write that a kill cut short
                 left_over.unlink(missing_ok=True)
         except OSError as error:
             raise HowmError(f"cannot make the run directory {path}: {error.strerror}; choose another --out") from error
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
 
     @property
     def last(self) -> Path:
@@ -36,7 +43,7 @@ class RunDirectory:
 
     def begin(self, config: Mapping[str, Any], step: int, tensorboard: bool) -> None:
         """Say what is being run, and cut the metrics back to the checkpoint that the run goes on from."""
-        with written_whole(self.path / "config.yaml") as temporary:
+        with written_whole(self.config) as temporary:
             temporary.write_text(to_yaml(config), encoding="utf-8")
         metrics = self.path / "metrics.jsonl"
         text = metrics.read_text(encoding="utf-8") if metrics.exists() else ""

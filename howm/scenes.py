@@ -6,7 +6,7 @@ frequent in both, with every object of the library seen in training.
 
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, comb
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from howm.errors import HowmError
+from howm.errors import HowmError, whole
 
 Scene = tuple[int, ...]  # K ids of library objects, ascending
 
@@ -115,6 +115,12 @@ class SceneSplit:
         sets = [sorted(self.train.scenes), sorted(self.eval.scenes)]
         return hashlib.sha256(repr((self.n, self.k, sets)).encode()).hexdigest()[:16]
 
+    def unseen_label(self, shared: Set[Scene]) -> str:
+        """What can be said of the scenes of evaluation, ``shared`` of which are training scenes."""
+        if not self.unseen_exists:
+            return "no unseen scene exists"
+        return f"{len(shared)} eval scenes are seen in training" if shared else "eval scenes are unseen in training"
+
     def certificate(self) -> dict[str, Any]:
         """What can be said of the split, in JSON types; ``violations`` is empty when it measures what it should."""
         violations = []
@@ -137,7 +143,7 @@ class SceneSplit:
             "train_scenes": len(self.train),
             "eval_scenes": len(self.eval),
             "consecutive": self.consecutive,
-            "unseen": "eval scenes are unseen in training" if self.unseen_exists else "no unseen scene exists",
+            "unseen": self.unseen_label(shared),
             "disjoint": not shared,
             "covered": not absent,
             "train_counts": self.train.counts().tolist(),
@@ -159,9 +165,9 @@ def split_scenes(
 ) -> SceneSplit:
     """Draw disjoint, balanced sets of scenes; what cannot be satisfied is an error before any work."""
     combinations = _check_scene_size(n, k)
-    for name, asked in (("train", train_scenes), ("eval", eval_scenes)):
-        if asked is not None and asked < 1:
-            raise HowmError(f"{name}_scenes={asked} is too few; give 1 or more")
+    for name, asked in (("train_scenes", train_scenes), ("eval_scenes", eval_scenes)):
+        if asked is not None:
+            whole(name, asked, 1)
     if n == k:
         if max(train_scenes or 1, eval_scenes or 1) > 1:
             raise HowmError(f"n=k={n} has one scene only; leave out train_scenes and eval_scenes")
@@ -174,7 +180,7 @@ def split_scenes(
         if len(forbidden) == combinations:
             raise HowmError(
                 f"all {combinations} scenes of n={n}, k={k} are consecutive, so none is left for training; "
-                "leave out the option consecutive or choose k >= 2 and n >= k + 2"
+                "leave out the option consecutive or choose n >= k + 2"
             )
     train_count, eval_count = _set_sizes(n, k, combinations, len(forbidden), train_scenes, eval_scenes)
     best: SceneSplit | None = None
@@ -207,16 +213,14 @@ def split_scenes(
 
 def seeded_split(n: int, k: int, seed: int, **options: Any) -> SceneSplit:
     """The split that belongs to a seed, for datasets and environments alike."""
-    if seed < 0:
-        raise HowmError(f"seed={seed} is negative; give 0 or more")
-    return split_scenes(n, k, np.random.default_rng([seed, 0]), **options)
+    return split_scenes(n, k, np.random.default_rng([whole("seed", seed, 0), 0]), **options)
 
 
 def _check_scene_size(n: int, k: int) -> int:
-    if k < 1:
-        raise HowmError(f"a scene of k={k} objects cannot be drawn; give k >= 1")
-    if k > n:
+    if whole("k", k, 1) > whole("n", n, 1):
         raise HowmError(f"a scene of k={k} objects cannot be drawn from a library of n={n}; give k <= n")
+    if k == 1 < n:
+        raise HowmError(f"k=1 leaves nothing unseen: training scenes must show all n={n} objects; give k >= 2")
     return comb(n, k)
 
 

@@ -147,8 +147,19 @@ def load_dataset(path: str | os.PathLike[str]) -> Dataset:
             raise HowmError(f"{path} contradicts itself: {error}; make it again") from error
 
 
+def load_certified(path: str | os.PathLike[str]) -> Dataset:
+    """Read a dataset to train or to measure with: its certificate must hold, or the results would mean nothing."""
+    dataset = load_dataset(path)
+    for violation in dataset.certificate()["violations"]:
+        if not violation.startswith("pools"):  # an evaluation makes its pools equal itself
+            raise HowmError(f"the certificate of {path} is violated ({violation}); see `howm data check {path}`")
+    return dataset
+
+
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
+    if os.path.isdir(path):
+        raise HowmError(f"{path} cannot be read: it is a folder; give a dataset file")
     try:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != np.bytes_(FORMAT):

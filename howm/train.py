@@ -9,6 +9,7 @@ All randomness is a function of seed and step, so a run that was resumed equals 
 import ctypes
 import json
 import math
+import reprlib
 import resource
 import sys
 import time
@@ -54,8 +55,8 @@ def train_run(
 
     ``extractor`` names a run whose representation is taken over instead of training one.
     """
-    if seed < 0:
-        raise HowmError(f"seed={seed} is negative; give 0 or more")
+    if not 0 <= seed < 2**63:  # what torch takes
+        raise HowmError(f"seed={seed} is no seed of weights; give a whole number from 0 to 2**63 - 1")
     spec = spec_of(dataset)
     about = {
         "method": config.method,
@@ -164,6 +165,8 @@ class _Fit:
         self._enter(self.phases[0])
         if resume and self.directory.last.exists():
             self._restore(load_checkpoint(self.directory.last))
+        elif resume and self.leads:
+            print(f"{self.directory.path} holds no checkpoint to go on from: a new run begins", file=sys.stderr)
         finished = self.step >= self.steps
         if not finished:
             if self.leads:
@@ -347,9 +350,10 @@ class _Fit:
     def _restore(self, checkpoint: Checkpoint) -> None:
         about = checkpoint.about
         for name in ("method", "model", "extractor", "represent", "train", "seed", "data", "processes"):
-            if about.get(name) != json.loads(json.dumps(self.about.get(name))):
+            other = _difference(name, about.get(name), json.loads(json.dumps(self.about.get(name))))
+            if other:
                 raise HowmError(
-                    f"{self.directory.path} was begun with another {name}; resume with the same or choose another --out"
+                    f"{self.directory.path} was begun with {other}; resume with the same or choose another --out"
                 )
         self.raw_model.load_state_dict(checkpoint.weights())
         phase = next(phase for phase in self.phases if phase.name == about["phase"])
@@ -370,9 +374,9 @@ class _Fit:
     def _refuse_nan(self, what: str, value: float) -> None:
         """Stop before ruined weights are saved."""
         if self._any_process(not math.isfinite(value)):
+            stands = "the last good checkpoint stands" if self.directory.last.exists() else "there is no checkpoint yet"
             raise HowmError(
-                f"the {what} is {value} at step {self.step}; the last good checkpoint stands. "
-                f"Try a lower train.lr than {self.config.lr}"
+                f"the {what} is {value} at step {self.step}; {stands}. Try a lower train.lr than {self.config.lr}"
             )
 
     def _any_process(self, flag: bool) -> bool:
@@ -424,6 +428,14 @@ class _Frames:
 
     def __call__(self, frames: np.ndarray) -> Tensor:
         return self._compute(frames) if self.kept is None else self.kept[torch.from_numpy(frames)]
+
+
+def _difference(key: str, old: Any, new: Any) -> str | None:
+    """The first key with different values, and both of them."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = (_difference(f"{key}.{name}", old.get(name), new.get(name)) for name in old | new)
+        return next(filter(None, found), None)
+    return None if old == new else f"{key}={reprlib.repr(old)}, not {reprlib.repr(new)}"
 
 
 def _rows(index: FrameIndex, rows: slice) -> FrameIndex:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,15 @@ def test_check_prints_a_certificate_that_holds(data):
     result = howm("data", "check", data)
     assert result.returncode == 0
     assert "certificate  holds" in result.stdout
+    assert "\nsplit hash   " in result.stdout  # it names the scenes, not the episodes
+    assert "(balanced): [5, 5, 5, 5, 5, 5]" in result.stdout
     assert json.loads(howm("data", "check", data, "--json").stdout)["violations"] == []
+
+
+def test_check_does_not_list_the_counts_of_many_objects(tmp_path):
+    howm("data", "make", "--env", "shapes", "-n", 31, "-k", 3, *SMALL, "-o", tmp_path / "many.h5")
+    counts = [line for line in howm("data", "check", tmp_path / "many.h5").stdout.splitlines() if "counts" in line]
+    assert [line.endswith("(balanced)") for line in counts] == [True, True]
 
 
 def test_check_names_the_violated_rule_and_exits_1(data, tmp_path):
@@ -83,6 +92,36 @@ def test_check_names_the_violated_rule_and_exits_1(data, tmp_path):
     assert result.returncode == 1
     assert "VIOLATED     disjointness" in result.stdout
     assert "VIOLATED     certificate" in result.stdout
+    assert "unseen       1 eval scenes are seen in training" in result.stdout
+
+
+def test_check_names_a_part_without_episodes(data, tmp_path):
+    import numpy as np
+
+    from howm.storage import load_dataset, save_dataset
+
+    dataset = load_dataset(data)
+    save_dataset(replace(dataset, eval=dataset.eval.select(np.arange(0))), tmp_path / "empty.h5")
+    result = howm("data", "check", tmp_path / "empty.h5")
+    assert result.returncode == 1, result.stderr
+    assert "VIOLATED     emptiness: the part eval" in result.stdout
+
+
+def test_train_refuses_data_whose_certificate_is_violated(data, tmp_path):
+    from howm.storage import load_dataset, save_dataset
+
+    dataset, broken = load_dataset(data), tmp_path / "broken.h5"
+    save_dataset(replace(dataset, eval=dataset.eval_seen), broken)
+    result = howm("train", "--method", "cswm-n", "--data", broken, "--out", tmp_path / "run")
+    refused(result, "scenes of the part eval are not in its set", f"howm data check {broken}")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("hidden", [10**13, 10**18, 10**25])
+def test_a_model_that_does_not_fit_into_memory(hidden, data, tmp_path):
+    settings = ["--method", "cswm-n", "--data", data, "--set", f"model.hidden={hidden}"]
+    refused(howm("train", *settings, "--out", tmp_path / "run"), "memory", "smaller")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_unseen_scene_is_labelled(tmp_path):
@@ -98,6 +137,14 @@ def test_show_draws_an_episode(data, tmp_path):
     path = tmp_path / "episode.png"
     result = howm("data", "show", data, "--part", "eval", "--episode", 5, "-o", path)
     assert result.returncode == 0
+    assert result.stdout.strip() == str(path)
+    assert result.stderr.splitlines()[:5] == [
+        "world        shapes, 6 objects, 3 in a scene",
+        "grid         5x5 cells of 10x10 pixels",
+        "train        120 episodes of 12 steps",
+        "eval         200 episodes of 6 steps",
+        "eval_seen    200 episodes of 6 steps",
+    ]
     with Image.open(path) as picture:
         assert picture.size == (7 * 104, 104)
 
@@ -110,7 +157,46 @@ def test_export_and_import_again(data, tmp_path):
     again = tmp_path / "again.h5"
     result = howm("data", "import", *files, "-n", 6, "-k", 3, "-o", again)
     assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
     assert howm("data", "check", again).returncode == 0
+
+
+def test_what_exists_is_replaced_only_by_force(data, tmp_path):
+    make = ["data", "make", "--env", "shapes", "-n", 6, "-k", 3, *SMALL]
+    export = ["data", "export", data, "--format", "cswm", "--part", "eval"]
+    source = tmp_path / "source.h5"
+    assert howm(*export, "-o", source).returncode == 0
+    importer = ["data", "import", "--train", source, "--eval", source, "-n", 6, "-k", 3]
+    there = tmp_path / "there.h5"
+    for command in (make, export, importer):
+        there.write_text("mine")
+        refused(howm(*command, "-o", there), str(there), "--force")
+        assert there.read_text() == "mine"
+        result = howm(*command, "-o", there, "--force")
+        assert (result.returncode, result.stdout.strip()) == (0, str(there)), result.stderr
+        assert there.read_bytes() != b"mine"
+    (tmp_path / "folder-v0").mkdir()
+    for command in (make, export, [*export, "--format", "minari"]):
+        refused(howm(*command, "-o", tmp_path / "folder-v0", "--force"), "folder-v0", "no file")
+
+
+def test_what_is_read_is_never_replaced(data, tmp_path):
+    file, link = tmp_path / "data.h5", tmp_path / "link.h5"
+    file.write_bytes(data.read_bytes())
+    link.symlink_to(file)
+    for out in (file, link):
+        refused(howm("data", "export", file, "--format", "cswm", "-o", out, "--force"), str(out), "is read")
+        importer = ["data", "import", "--train", data, "--eval", file, "-n", 6, "-k", 3]
+        refused(howm(*importer, "-o", out, "--force"), str(out), "is read")
+    assert file.read_bytes() == data.read_bytes()
+
+
+def test_import_says_what_is_violated(data, tmp_path):
+    train, path = tmp_path / "train.h5", tmp_path / "again.h5"
+    assert howm("data", "export", data, "--format", "cswm", "--part", "train", "-o", train).returncode == 0
+    result = howm("data", "import", "--train", train, "--eval", train, "-n", 6, "-k", 3, "-o", path)
+    assert result.stdout.strip() == str(path), result.stderr
+    assert "VIOLATED     disjointness: 10 scenes" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -125,6 +211,14 @@ def test_export_and_import_again(data, tmp_path):
         (["data", "make", "--env", "shapes", "-n", "6", "-o", "x.h5", "--consecutive"], ["consecutive"]),
         (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--train-scenes", "1"], ["cover"]),
         (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--cell-pixels", "2"], ["cell_pixels=2"]),
+        (["data", "make", "--env", "shapes", "-n", "-5", "-o", "x.h5"], ["n=-5", "1 or more"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-k", "1", "-o", "x.h5"], ["k=1", "k >= 2"]),
+        (["data", "make", "--env", "shapes", "-n", "1000000", "-o", "x.h5"], ["n=1000000", "3488"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--train-episodes", "9"], ["give 63 or more"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--cell-pixels", f"{10**15}"], ["memory"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--grid", f"{10**8}x{10**8}"], ["memory"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--eval-episodes", f"{10**15}"], ["memory"]),
+        (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--eval-episodes", f"{10**23}"], ["memory"]),
         (["data", "make", "--env", "shapes"], ["-n"]),
         (["data", "check", "missing.h5"], ["missing.h5", "howm data make"]),
         (["data", "check", "."], ["."]),
@@ -134,6 +228,10 @@ def test_export_and_import_again(data, tmp_path):
         ([], ["COMMAND"]),
         (["train", "--method", "magic", "--data", "x.h5", "--out", "r"], ["magic", "cswm-n"]),
         (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r"], ["x.h5"]),
+        (["train", "--method", "cswm-n", "--data", ".", "--out", "r"], [".", "is a folder"]),
+        (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "-1"], ["'-1'", "minutes"]),
+        (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "0"], ["'0'", "minutes"]),
+        (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "nan"], ["'nan'", "minutes"]),
         (["eval", "nowhere"], ["nowhere", "howm train"]),
     ],
 )

@@ -111,7 +111,10 @@ def test_a_scene_of_the_wrong_set_is_named(part: str, foreign: str) -> None:
     dataset = small_dataset()
     ids = dataset.part(part).scene_ids.copy()
     ids[0] = dataset.part(foreign).scene_ids[0]
-    assert_violates(changed(dataset, part, scene_ids=ids), "scenes", part, str(tuple(ids[0].tolist())))
+    broken = changed(dataset, part, scene_ids=ids)
+    assert_violates(broken, "scenes", part, str(tuple(ids[0].tolist())))
+    seen = "eval scenes are unseen" if part == "eval_seen" else "1 eval scenes are seen"
+    assert broken.certificate()["unseen"] == f"{seen} in training"
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -153,6 +156,19 @@ def test_unequal_pools_are_named() -> None:
     imported = replace(dataset, split=None, eval=replace(dataset.eval, scene_ids=None), eval_seen=nameless[0])
     assert violations(imported) == []
     assert_violates(replace(imported, eval_seen=nameless[1]), "pools")
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("named", [True, False])
+def test_a_part_without_data_is_named(part: str, named: bool) -> None:
+    dataset = small_dataset()
+    if not named:
+        nameless = {name: replace(episodes, scene_ids=None) for name, episodes in dataset.parts()}
+        dataset = replace(dataset, split=None, **nameless)
+    episodes = dataset.part(part)
+    no_steps = replace(episodes, actions=episodes.actions[:, :0], cells=episodes.cells[:, :1])
+    for empty in (episodes.select(np.arange(0)), no_steps):
+        assert_violates(replace(dataset, **{part: empty}), "emptiness", part)
 
 
 def test_uneven_training_scenes_are_named() -> None:
@@ -288,7 +304,13 @@ def test_scene_index_is_equal_for_equal_scenes() -> None:
         (lambda: Amounts(train_episodes=0), ["train_episodes=0"]),
         (lambda: Amounts(eval_steps=-1), ["eval_steps=-1"]),
         (lambda: Amounts(moving=1.5), ["moving=1.5", "0 to 1"]),
-        (lambda: small_dataset(amounts=replace(SMALL, train_episodes=9)), ["train_episodes=9", "10 training scenes"]),
+        (lambda: small_dataset(amounts=replace(SMALL, train_episodes=9)), ["train_episodes=9", "give 10 or more"]),
+        (lambda: make_dataset("shapes", "10", 5), ["n='10'", "whole number"]),
+        (lambda: make_dataset("shapes", 10, "5"), ["k='5'", "whole number"]),
+        (lambda: make_dataset("shapes", 10, 5, "0"), ["seed='0'", "whole number"]),
+        (lambda: make_dataset("shapes", -5, 5), ["n=-5", "1 or more"]),
+        (lambda: make_dataset("shapes", 10**23, 5), [f"n={10**23}", "3488"]),
+        (lambda: Amounts(train_episodes="9"), ["train_episodes='9'", "whole number"]),
         (lambda: small_dataset(grid=Grid(1, 2)), ["k=3", "1x2"]),
         (lambda: small_dataset(seed=-1), ["-1"]),
         (lambda: small_dataset("cubes"), ["cubes", "rush_hour"]),

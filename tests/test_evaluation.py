@@ -187,6 +187,11 @@ def test_too_many_steps_are_refused(data):
         evaluate(TrueModel(data.renderer), Rollouts(data.eval), (7,))
 
 
+def test_bare_episodes_are_to_be_wrapped(data):
+    with pytest.raises(HowmError, match=r"Episodes cannot .*wrap it: Rollouts\(episodes\)"):
+        evaluate(TrueModel(data.renderer), data.eval)
+
+
 def test_the_result_is_plain_json(true_scores):
     plain = json.loads(json.dumps(true_scores.to_json()))
     assert set(plain["controls"]) == set(CONTROLS)

@@ -44,7 +44,7 @@ def exported(dataset: Dataset, folder: Path) -> dict[str, Path]:
 
 
 def imported(paths: dict[str, Path], **options: Any) -> Dataset:
-    arguments = {"eval_seen": paths.get("eval_seen"), "n": N, "k": K} | options
+    arguments = {"eval_seen": paths.get("eval_seen"), "n": N, "k": K, "cell_pixels": 1} | options
     return import_cswm(paths["train"], paths["eval"], **arguments)
 
 
@@ -302,6 +302,13 @@ def test_episodes_of_unequal_length_or_size_are_refused(tmp_path: Path) -> None:
         imported(paths)
 
 
+@pytest.mark.parametrize("cell_pixels", [0, 3, 4])
+def test_pictures_must_be_made_of_cells(tmp_path: Path, cell_pixels: int) -> None:
+    with pytest.raises(HowmError, match=rf"train\.h5: pictures of 6x8 .* cells of {cell_pixels}; .*divides"):
+        imported(episode_files(tmp_path), cell_pixels=cell_pixels)
+    assert imported(episode_files(tmp_path), cell_pixels=2).cell_pixels == 2
+
+
 def test_ids_in_some_files_only_are_refused(tmp_path: Path) -> None:
     paths = episode_files(tmp_path)
     name_objects({"eval_seen": paths["eval_seen"]}, per_step=True)
@@ -314,7 +321,12 @@ def test_what_is_no_file_of_episodes_is_refused(tmp_path: Path) -> None:
     text, cut = tmp_path / "text.h5", tmp_path / "cut.h5"
     text.write_text("obs,action")
     cut.write_bytes(paths["train"].read_bytes()[:3000])
-    for path, words in ((text, "no HDF5"), (cut, "no HDF5"), (tmp_path / "no.h5", "does not exist"), (tmp_path, "")):
+    for path, words in (
+        (text, "no HDF5"),
+        (cut, "no HDF5"),
+        (tmp_path / "no.h5", "does not exist"),
+        (tmp_path, "folder"),
+    ):
         with pytest.raises(HowmError) as error:
             imported(paths | {"eval": path})
         assert str(path) in str(error.value)

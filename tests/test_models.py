@@ -172,7 +172,10 @@ def test_other_grids_and_cell_sizes():
     [
         ({"model": {"hiden": 3}}, "model.hiden"),
         ({"model": {"hidden": "big"}}, "model.hidden"),
-        ({"model": {"hidden": 0}}, "hidden=0"),
+        ({"model": {"hidden": 0}}, "model.hidden=0"),
+        ({"model": {"margin": 0}}, "model.margin=0"),
+        ({"model": {"margin": -1.0}}, "model.margin=-1"),
+        ({"model": {"margin": "nan"}}, "model.margin=nan"),
         ({"train": {"lr": -1.0}}, "train.lr"),
         ({"train": {"steps": 1.5}}, "train.steps"),
         ({"train": {"steps": True}}, "train.steps"),

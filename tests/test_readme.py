@@ -57,6 +57,34 @@ def test_the_tables_are_those_of_the_results():
     assert shown == table.tables(ROOT / "results"), "run: python benchmarks/table.py --write"
 
 
+def keys(config, group: str) -> dict[str, str]:
+    """All keys of a group of a configuration, as the README writes their values."""
+    from howm.config import to_plain
+
+    def flat(values: dict, prefix: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for key, value in values.items():
+            found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: str(value).lower()}
+        return found
+
+    return flat(to_plain(getattr(config, group)), f"{group}.")
+
+
+def test_the_tables_of_keys_are_those_of_the_presets():
+    from howm import METHODS
+
+    shown = re.findall(r"^\| `((?:model|train)\.[\w.]+)` \| (\S+) \| (\S+) \| .+ \|$", README, flags=re.MULTILINE)
+    expected = []
+    for one, other, groups in (
+        (METHODS["cswm-n"].config("paper"), METHODS["cswm-n"].config("cpu"), ("model", "train")),
+        (METHODS["howm-paper"].config("paper"), METHODS["howm"].config("cpu"), ("model",)),
+    ):
+        for group in groups:
+            ours = keys(other, group)
+            expected += [(key, value, ours[key]) for key, value in keys(one, group).items()]
+    assert shown == expected
+
+
 def test_pictures_and_links_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if "://" not in target:

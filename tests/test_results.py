@@ -1,6 +1,7 @@
 """What `howm eval` says of a run: the layout of results.json, fair pools, and scenes that are really unseen."""
 
 import json
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 
@@ -8,13 +9,13 @@ import numpy as np
 import pytest
 from test_cli import howm
 
-from howm import METHODS, Rollouts, evaluate, make_dataset
+from howm import METHODS, Rollouts, TrainConfig, evaluate, fit, make_dataset
 from howm.checkpoint import load_checkpoint
 from howm.dataset import Amounts, Dataset
 from howm.errors import HowmError
 from howm.results import draw_unseen, evaluate_run, fresh_episodes, matched, results_path, save_results
 from howm.scenes import SceneSet
-from howm.storage import file_hash, save_dataset
+from howm.storage import file_hash, load_dataset, save_dataset
 from howm.train import train_run
 
 AMOUNTS = Amounts(train_episodes=60, train_steps=8, eval_episodes=90, eval_steps=4)
@@ -65,6 +66,22 @@ def test_eval_prints_the_results_as_the_last_line_and_writes_them(run, tmp_path)
     assert (printed["pool"], printed["scenes"], printed["steps"]) == (90, 10, 8)
 
 
+def test_eval_prints_a_table_for_people(run):
+    result = howm("eval", run, "--steps", 1, 3, "--fresh-seed", 2, "--json")
+    printed, lines = json.loads(result.stdout), result.stderr.splitlines()
+    assert lines[1].split() == ["after", "1", "step", "after", "3", "steps"]
+    begins = [lines.index(next(line for line in lines if line.startswith(pool))) for pool in ("paper's", "hard")]
+    for begin, pool in zip(begins, ("", "_hard"), strict=True):
+        for line, part in zip(lines[begin + 1 :], ("eval", "train"), strict=False):
+            cells = []
+            for scores in printed[part + pool].values():
+                low, high = scores["mrr_ci"]
+                cells += [f"{scores['mrr']:.1f}", f"({low:.1f}-{high:.1f})", f"{scores['h1']:.1f}"]
+            assert line.split()[2:] == cells
+        gaps = [float(cell) for cell in lines[begin + 3].split()[1:]]
+        assert gaps == pytest.approx(list(printed[f"gap{pool}"].values()), abs=0.06)
+
+
 def test_fresh_episodes_are_of_unseen_scenes_and_leave_the_run_alone(run):
     before = contents(run)
     fresh = evaluate_run(str(run), [1], fresh_seed=3)
@@ -99,6 +116,29 @@ def test_other_data_must_fit_the_model_and_hold_no_training_scene(run, tmp_path)
             evaluate_run(str(run), [1], data=tmp_path / name)
 
 
+def test_data_whose_certificate_is_violated_is_refused(run, tmp_path):
+    data = load_dataset(run.parent / "data.h5")
+    save_dataset(replace(data, eval=data.eval_seen), tmp_path / "broken.h5")
+    with pytest.raises(HowmError, match=r"part eval are not in its set.*howm data check .*broken\.h5"):
+        evaluate_run(str(run), [1], data=tmp_path / "broken.h5")
+    fewer = data.eval_seen.select(np.flatnonzero(data.eval_seen.scene_index < 4))  # an evaluation makes pools equal
+    save_dataset(replace(data, eval_seen=fewer), tmp_path / "unequal.h5")
+    assert evaluate_run(str(run), [1], data=tmp_path / "unequal.h5")["status"] == "ok"
+
+
+def test_a_model_of_ones_own_is_evaluated_by_its_maker(tmp_path):
+    from test_train import OwnModel
+
+    data, path = make_dataset("shapes", 5, 3, amounts=AMOUNTS), tmp_path / "data.h5"
+    save_dataset(data, path)
+    config = TrainConfig(steps=2, batch=8, check_every=2, log_every=2)
+    fit(OwnModel(), data, config, tmp_path / "run", data_path=str(path), data_hash=file_hash(path))
+    result = howm("eval", tmp_path / "run", "--steps", 1)
+    assert result.returncode == 2
+    assert "of your own" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_changed_or_lost_data_is_named(run, tmp_path):
     data = run.parent / "data.h5"
     good = data.read_bytes()
@@ -130,6 +170,7 @@ def test_bad_requests_are_refused_before_any_work(run, tmp_path):
         (["--fresh-seed", "-1"], "-1"),
         (["--fresh-seed", "1", "--results", str(tmp_path)], "--results"),
         (["--steps", "99"], "99 steps"),
+        (["--results", str(run / "config.yaml")], "config.yaml is a file"),
     ):
         result = howm("eval", run, *arguments)
         assert result.returncode == 2

@@ -187,7 +187,7 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytes
 
 def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
     assert_refused(tmp_path / "missing.h5", "does not exist", "howm data make")
-    assert_refused(tmp_path, "cannot be read")
+    assert_refused(tmp_path, "is a folder", "give a dataset file")
     for name, content in (("empty.h5", b""), ("text.h5", b"obs,action\n1,2\n"), ("zeros.h5", bytes(5000))):
         (tmp_path / name).write_bytes(content)
         assert_refused(tmp_path / name, "no HDF5 file")
@@ -297,6 +297,27 @@ def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
 
 def test_missing_folders_are_made(tmp_path: Path) -> None:
     assert same(load_dataset(saved(small_dataset(), tmp_path, "a/b/data.h5")), small_dataset())
+
+
+def test_what_is_no_ordinary_file_is_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(HowmError, match="pipe: it is there and is no ordinary file"):
+        save_dataset(small_dataset(), pipe)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_link_stays_and_what_it_names_is_replaced(tmp_path: Path, old: Path) -> None:
+    folder = tmp_path / "links"
+    folder.mkdir()
+    (folder / "link.h5").symlink_to(old)
+    (folder / "second.h5").symlink_to(folder / "link.h5")
+    assert same(load_dataset(saved(small_dataset(), folder, "second.h5")), small_dataset())
+    assert same(load_dataset(old), small_dataset())
+    assert not old.is_symlink()
+    assert sorted(path.name for path in folder.iterdir() if path.is_symlink()) == ["link.h5", "second.h5"]
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_a_dataset_that_cannot_be_written_leaves_the_old_file(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

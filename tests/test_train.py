@@ -153,15 +153,43 @@ def test_a_finished_run_is_left_alone(data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "named"), [({"lr": 0.7}, "train"), ({"seed": 9}, "seed"), ({"method": "cwm-n"}, "method")]
+    ("change", "named"),
+    [
+        ({"lr": 0.7}, r"train\.lr=0\.0025, not 0\.7"),
+        ({"seed": 9}, "seed=0, not 9"),
+        ({"method": "cwm-n"}, "method='cswm-n', not 'cwm-n'"),
+        ({"data_hash": "other"}, "data.hash=None, not 'other'"),
+    ],
 )
 def test_resuming_with_other_settings_is_refused(change, named, data, tmp_path):
     train_run(tiny(), data, tmp_path, minutes=0.0)
     method, seed = change.pop("method", "cswm-n"), change.pop("seed", 0)
+    options = {"data_hash": change.pop("data_hash", None), "resume": True}
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(HowmError, match=f"another {named}"):
-        train_run(tiny(method, **change), data, tmp_path, seed, resume=True)
+    with pytest.raises(HowmError, match=f"begun with {named}; resume"):
+        train_run(tiny(method, **change), data, tmp_path, seed, **options)
     assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+
+def test_resuming_what_was_not_begun_begins_and_says_so(data, tmp_path, capsys):
+    assert train_run(tiny(), data, tmp_path / "run", resume=True)
+    assert f"{tmp_path / 'run'} holds no checkpoint" in capsys.readouterr().err
+    assert train_run(tiny(), data, tmp_path / "run", resume=True)
+    assert "no checkpoint" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_of_other_files_is_left_alone(resume, data, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(HowmError, match="holds other files"):
+        train_run(tiny(), data, tmp_path, resume=resume)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_seeds_that_torch_cannot_take_are_refused(data, tmp_path):
+    for seed in (-1, 2**63):
+        with pytest.raises(HowmError, match=f"seed={seed}"):
+            train_run(tiny(), data, tmp_path, seed)
 
 
 class Bursting(howm.WorldModel):
@@ -187,11 +215,18 @@ class Bursting(howm.WorldModel):
 @pytest.mark.parametrize("check_every", [1, 2])
 def test_nan_stops_with_a_clear_message_and_keeps_the_last_good_checkpoint(check_every, data, tmp_path):
     config = TrainConfig(steps=40, batch=4, lr=1e-3, check_every=check_every, log_every=1)
-    with pytest.raises(HowmError, match=r"is (nan|inf) at step.*train\.lr"):
+    with pytest.raises(HowmError, match=r"is (nan|inf) at step.*last good checkpoint stands.*train\.lr"):
         fit(Bursting(), data, config, tmp_path)
     for which in ("last", "best"):
         assert torch.isfinite(weights(tmp_path, which)["weight"]).all()
     assert all(np.isfinite(list(row.values())).all() for row in metrics(tmp_path))
+
+
+def test_nan_before_the_first_checkpoint_promises_none(data, tmp_path):
+    config = TrainConfig(steps=40, batch=4, lr=1e-3, check_every=40, log_every=1)
+    with pytest.raises(HowmError, match=r"is (nan|inf) at step.*no checkpoint yet.*train\.lr"):
+        fit(Bursting(), data, config, tmp_path)
+    assert not list(tmp_path.glob("*.safetensors"))
 
 
 def test_a_kill_between_the_two_checkpoints_loses_nothing(data, tmp_path, monkeypatch):
@@ -363,7 +398,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(data, tmp_path):
         "train.check_every=10",
         "train.log_every=10",
     ]
-    first = spawn([*command, "--minutes", "0"])
+    first = spawn([*command, "--minutes", "0.0001"])
     assert first.wait() == 0, first.communicate()[0]
     first.communicate()
     before = (tmp_path / "run" / "last.safetensors").read_bytes()

@@ -1,6 +1,7 @@
-"""What the commands share: how one is added, and how a picture is written."""
+"""What the commands share: how one is added, what may be written where, and how a picture is written."""
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,24 @@ def add_world(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", required=True, help="the world: shapes or rush_hour")
     parser.add_argument("-n", type=int, required=True, help="objects in the library (N)")
     parser.add_argument("--library-seed", type=whole_number(0), default=0, help="which library (default 0)")
+
+
+def add_output(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("-o", "--out", type=Path, required=True, help=text)
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+
+
+def check_output(options: argparse.Namespace, *read: Path) -> None:
+    """Refuse, before any work, to write over what is read and, without --force, over any file."""
+    out: Path = options.out
+    if not os.path.exists(out):  # of a folder that may not be entered, Path.exists raises an error
+        return
+    if not out.is_file():
+        raise HowmError(f"{out} exists already and is no file that could be replaced; remove it or choose another -o")
+    if any(path.exists() and os.path.samefile(path, out) for path in read):
+        raise HowmError(f"{out} is the file that is read; choose another -o")
+    if not options.force:
+        raise HowmError(f"{out} exists already; choose another -o or replace it with --force")
 
 
 def write_picture(picture: Any, path: Path) -> None:

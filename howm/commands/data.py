@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from howm.commands.base import add_command, add_world, whole_number, write_picture
+from howm.commands.base import add_command, add_output, add_world, check_output, whole_number, write_picture
 from howm.errors import HowmError
 
 
@@ -18,7 +18,7 @@ def add_commands(commands: Any) -> None:
     add_world(make)
     make.add_argument("-k", type=int, default=5, help="objects in a scene (K, default 5)")
     make.add_argument("--seed", type=whole_number(0), default=0, help="seed of split and play (default 0)")
-    make.add_argument("-o", "--out", type=Path, required=True, help="the dataset file to write")
+    add_output(make, "the dataset file to write")
     make.add_argument("--grid", type=_grid, default=(5, 5), metavar="HxW", help="cells of the grid (default 5x5)")
     make.add_argument("--cell-pixels", type=int, default=10, help="pixels along a cell (default 10)")
     make.add_argument("--train-scenes", type=int, help="default max(100, ⌈2N/K⌉)")
@@ -50,13 +50,13 @@ def add_commands(commands: Any) -> None:
     importer.add_argument("-n", type=int, required=True, help="objects in the library (N)")
     importer.add_argument("-k", type=int, required=True, help="objects in a scene (K)")
     importer.add_argument("--cell-pixels", type=whole_number(1), default=10, help="pixels along a cell (default 10)")
-    importer.add_argument("-o", "--out", type=Path, required=True, help="the dataset file to write")
+    add_output(importer, "the dataset file to write")
 
     export = add_command(actions, "export", _data_export, "write a part of a dataset for other tools")
     export.add_argument("file", type=Path)
     export.add_argument("--format", choices=("cswm", "minari"), required=True)
     export.add_argument("--part", default="train", help="train, eval or eval_seen (default train)")
-    export.add_argument("-o", "--out", type=Path, required=True, help="the file (cswm) or directory (minari) to write")
+    add_output(export, "the file (cswm) or directory (minari) to write")
 
 
 def _grid(text: str) -> tuple[int, int]:
@@ -79,6 +79,7 @@ def _data_make(options: argparse.Namespace) -> int:
     from howm.grid import Grid
     from howm.storage import save_dataset
 
+    check_output(options)
     amounts = Amounts(
         options.train_episodes, options.train_steps, options.eval_episodes, options.eval_steps, options.moving
     )
@@ -109,21 +110,31 @@ def _data_check(options: argparse.Namespace) -> int:
     return 1 if certificate["violations"] else 0
 
 
+def _describe(dataset: Any) -> str:
+    height, width, _ = dataset.train.picture_shape
+    p = dataset.cell_pixels
+    lines = [
+        f"world        {dataset.world}, {dataset.n} objects, {dataset.k} in a scene",
+        f"grid         {height // p}x{width // p} cells of {p}x{p} pixels",
+        *(f"{name:12s} {len(episodes)} episodes of {episodes.steps} steps" for name, episodes in dataset.parts()),
+    ]
+    return "\n".join(lines)
+
+
 def _print_certificate(dataset: Any, certificate: dict[str, Any]) -> None:
-    print(f"world        {dataset.world}, {dataset.n} objects, {dataset.k} in a scene")
-    for name, episodes in dataset.parts():
-        print(f"{name:12s} {len(episodes)} episodes of {episodes.steps} steps")
+    print(_describe(dataset))
     if dataset.split is not None:
         print(f"scenes       {certificate['train_scenes']} train, {certificate['eval_scenes']} eval, "
               f"of {certificate['combinations']}")  # fmt: skip
         for name in ("train", "eval"):
             counts = certificate[f"{name}_counts"]
             balanced = "balanced" if certificate["balanced"][name] else "not balanced: no better set was found"
-            print(f"{name + ' counts':12s} each object in {min(counts)} to {max(counts)} scenes ({balanced}): {counts}")
+            listed = f": {counts}" if len(counts) <= 30 else ""
+            print(f"{name + ' counts':12s} each object in {min(counts)} to {max(counts)} scenes ({balanced}){listed}")
         print(f"disjoint     {certificate['disjoint']}")
         print(f"covered      {certificate['covered']}")
     print(f"unseen       {certificate['unseen']}")
-    print(f"hash         {certificate['hash']}")
+    print(f"split hash   {certificate['hash']}")
     for violation in certificate["violations"]:
         print(f"VIOLATED     {violation}")
     print("certificate  " + ("VIOLATED" if certificate["violations"] else "holds"))
@@ -140,6 +151,7 @@ def _data_show(options: argparse.Namespace) -> int:
     if not 0 <= options.episode < len(episodes):
         raise HowmError(f"episode {options.episode} does not exist; the part {options.part} has {len(episodes)}")
     scene = episodes.scene_ids[options.episode].tolist() if episodes.scene_ids is not None else "unknown"
+    print(_describe(dataset), file=sys.stderr)
     print(f"{options.part} episode {options.episode}: objects {scene}, "
           f"actions {episodes.actions[options.episode].tolist()}", file=sys.stderr)  # fmt: skip
     if options.out is not None:
@@ -154,8 +166,11 @@ def _data_import(options: argparse.Namespace) -> int:
     from howm.interop import import_cswm
     from howm.storage import save_dataset
 
+    check_output(options, *filter(None, (options.train, options.eval, options.eval_seen)))
     dataset = import_cswm(options.train, options.eval, options.eval_seen, options.n, options.k, options.cell_pixels)
     save_dataset(dataset, options.out)
+    for violation in dataset.certificate()["violations"]:
+        print(f"VIOLATED     {violation}", file=sys.stderr)
     print(options.out)
     return 0
 
@@ -164,6 +179,7 @@ def _data_export(options: argparse.Namespace) -> int:
     from howm.interop import export_cswm, export_minari
     from howm.storage import load_dataset
 
+    check_output(options, options.file)
     dataset = load_dataset(options.file)
     export = export_cswm if options.format == "cswm" else export_minari
     export(dataset, options.part, options.out)

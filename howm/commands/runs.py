@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", dest="settings",
                        help="override a key, for example train.lr=0.001")  # fmt: skip
     train.add_argument("--extractor", metavar="RUN", help="take over the trained slots of another run")
-    train.add_argument("--minutes", type=float, help="stop after this time; go on with --resume")
+    train.add_argument("--minutes", type=_minutes, help="stop after this time; go on with --resume")
     train.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     train.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
 
@@ -60,6 +61,16 @@ def add_commands(commands: Any) -> None:
 
     add_command(commands, "models", _models, "list the trained models that come with the package")
     add_command(commands, "theory", _theory, "check Proposition 4.1 and its corollary on an enumerated Object Library")
+
+
+def _minutes(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value > 0:  # NaN is not, either
+        raise argparse.ArgumentTypeError(f"{text!r} is no time to train; give a number of minutes above 0")
+    return value
 
 
 def _theory(options: argparse.Namespace) -> int:
@@ -106,7 +117,7 @@ def _show(options: argparse.Namespace) -> int:
 def _train(options: argparse.Namespace) -> int:
     from howm.config import parse_settings, read_yaml
     from howm.models.methods import default_preset, find_method
-    from howm.storage import file_hash, load_dataset
+    from howm.storage import file_hash, load_certified
     from howm.train import keep_freed_memory, train_run
 
     values = read_yaml(options.config) if options.config else {}
@@ -118,7 +129,7 @@ def _train(options: argparse.Namespace) -> int:
     }
     overrides = (values, parse_settings(options.settings))
     config = find_method(options.method).config(options.preset or default_preset(), *overrides)
-    dataset = load_dataset(options.data)
+    dataset = load_certified(options.data)
     keep_freed_memory()
     finished = train_run(
         config, dataset, options.out, options.seed, data_path=str(options.data.resolve()),
@@ -139,6 +150,8 @@ def _eval(options: argparse.Namespace) -> int:
         raise HowmError("--fresh-seed makes its own data and writes nothing; leave out --data and --results")
     if options.episodes is not None and options.fresh_seed is None:
         raise HowmError("--episodes is for fresh episodes; give --fresh-seed too")
+    if options.results is not None and options.results.is_file():
+        raise HowmError(f"--results {options.results} is a file; give the folder that the results go into")
     keep_freed_memory()
     results = evaluate_run(
         options.run,
@@ -161,22 +174,29 @@ def _eval(options: argparse.Namespace) -> int:
 
 def _print_results(results: dict[str, Any]) -> None:
     """A table for people, on standard error."""
+    from howm.published import published
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr)
+    def say(*cells: str) -> None:
+        print("".join(cells).rstrip(), file=sys.stderr)
+
+    def cell(scores: dict[str, Any]) -> str:
+        low, high = scores["mrr_ci"]
+        return f"{scores['mrr']:8.2f} {f'({low:.1f}-{high:.1f})':13s}{scores['h1']:6.1f}"
 
     say(f"{results['method']} on {results['env']}, N={results['n']}, K={results['k']}, seed {results['seed']}: "
         f"{results['unseen']}; {results['pool']} references of {results['scenes']} scenes")  # fmt: skip
     steps = list(results["eval"])
-    rows = [(f"{name}, {pool}", scores) for name, pool, scores in (
-        ("unseen scenes", "paper's pool", results["eval"]), ("unseen scenes", "hard pool", results["eval_hard"]),
-        ("training scenes", "paper's pool", results["train"]), ("training scenes", "hard pool", results["train_hard"]),
-    )]  # fmt: skip
-    for name, scores in results["controls"].items():
-        rows += [(f"control {name}, paper's pool", scores["eval"]), (f"control {name}, hard pool", scores["eval_hard"])]
-    say(f"{'MRR % at steps':36s}" + "".join(f"{k:>8s}" for k in steps))
-    for name, scores in rows:
-        say(f"{name:36s}" + "".join(f"{scores[k]['mrr']:8.2f}" for k in steps))
+    say(f"{'':18s}", *(f"{f'after {k} step' + 's' * (k != '1'):^28s}" for k in steps))
+    for title, pool in (("paper's pool, %", ""), ("hard pool, %", "_hard")):
+        say(f"{title:18s}", *[f"{'MRR':>8s} {'(95 %)':13s}{'H@1':>6s}"] * len(steps))
+        for name, part in (("unseen scenes", "eval"), ("training scenes", "train")):
+            say(f"{name:18s}", *(cell(results[part + pool][k]) for k in steps))
+        say(f"{'gap':18s}", *(f"{results['gap' + pool][k]:+z8.2f}{'':20s}" for k in steps))
+        for name, scores in results["controls"].items():
+            say(f"control {name:10s}", *(cell(scores["eval" + pool][k]) for k in steps))
+    theirs = published(results["env"], results["method"], results["n"], results["k"])
+    if theirs is not None:
+        say(f"the paper reports MRR {theirs.mrr_1} after 1 step, {theirs.mrr_5} after 5, gap {theirs.gap_5}")
     if "binding" in results:
         _print_binding(results["binding"])
     for part, error in results.get("equivariance", {}).items():

@@ -1,5 +1,6 @@
 """The C-SWM family: Σ_N-CSWM, Σ_K-CSWM, Σ_K-CSWM(CA) and the unstructured C-WM(N)."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -28,9 +29,11 @@ class CSWMConfig:
     def __post_init__(self) -> None:
         for name in ("hidden", "embedding", "features"):
             if getattr(self, name) < 1:
-                raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
-        if not self.sigma > 0:
-            raise HowmError(f"sigma={self.sigma} is too small; give a number above 0")
+                raise HowmError(f"model.{name}={getattr(self, name)} is too small; give 1 or more")
+        if not 0 < self.margin < math.inf:
+            raise HowmError(f"model.margin={self.margin} is no distance to keep; give a number above 0")
+        if not 0 < self.sigma < math.inf:
+            raise HowmError(f"model.sigma={self.sigma} is no length; give a number above 0")
 
 
 class CSWM(WorldModel):
