@@ -25,7 +25,8 @@ from howm.models.extract import join_cells, split_cells, unit
 from howm.models.howm import HOWM, HOWMConfig
 from howm.models.methods import build_model
 from howm.models.slots import ExtractorConfig, build_extractor, conserved, sinkhorn
-from howm.results import fresh_episodes
+from howm.results import evaluate_run, fresh_episodes
+from howm.storage import save_dataset
 from howm.train import train_run
 
 KINDS = ("proposals", "balanced", "slot_attention")
@@ -385,6 +386,11 @@ def test_another_number_of_objects_without_retraining(data, tmp_path):
     checkpoint = load_checkpoint(tmp_path / "run" / "best.safetensors")
     model = rebuild(checkpoint, k=4)
     assert model.encode(pictures(make_dataset("shapes", 6, 4, amounts=AMOUNTS))).slots.shape[1] == 5
+    other = make_dataset("shapes", 6, 4, amounts=AMOUNTS)
+    save_dataset(other, tmp_path / "other.h5")
+    results = evaluate_run(str(tmp_path / "run"), (1,), data=tmp_path / "other.h5")
+    assert (results["k"], results["unseen"]) == (4, "all scenes have 4 objects; those of training had 3")
+    assert results["controls"]["oracle"]["eval"]["1"]["mrr"] == 100
     train_run(tiny("howm-paper"), data, tmp_path / "paper", 0)
     with pytest.raises(HowmError, match="scenes of 3 objects and cannot see 4"):
         rebuild(load_checkpoint(tmp_path / "paper" / "best.safetensors"), k=4)
