@@ -104,6 +104,19 @@ def ablation_table(folder: Path) -> str:
     return "\n".join(lines)
 
 
+def transfer_table(folder: Path) -> str:
+    lines = [
+        "| model | objects in a scene | extraction / binding % | paper's pool, 1 / 5 / 10 steps | hard pool |",
+        "|---|---|---|---|---|",
+    ]
+    for path in sorted(folder.glob("*.json")):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        stages = " / ".join(f"{run['binding'][stage]:.2f}" for stage in ("extraction", "binding"))
+        pools = [by_steps([run], pool, STEPS) for pool in ("eval", "eval_hard")]
+        lines.append(f"| `{path.stem.rpartition('-')[0]}` | {run['k']} | {stages} | {' | '.join(pools)} |")
+    return "\n".join(lines)
+
+
 def tables(folder: Path) -> str:
     results = load(folder)
     shown = [world for world in WORLDS if any(env == world for env, _, _ in results)]
@@ -113,6 +126,9 @@ def tables(folder: Path) -> str:
     if (folder / "ablation").exists():
         title = "**What each part brings**: HOWM with one thing changed, Shapes, N=10, 2,000 references"
         parts.append(f"{title}\n\n{ablation_table(folder / 'ablation')}")
+    if (folder / "transfer").exists():
+        title = "**Other numbers of objects, without retraining**: trained with K=5 in a scene, 10,000 references"
+        parts.append(f"{title}\n\n{transfer_table(folder / 'transfer')}")
     return "\n\n".join(parts)
 
 
