@@ -214,7 +214,7 @@ def _aligned_states(model: HOWM, rollouts: Rollouts, steps: int) -> Float[Tensor
                 shown = following
             assert shown.binding is not None
             told = back @ bind(shown.binding, actions[part, t].to(back.device))
-            state = replace(state, slots=state.slots + model.change(state.slots, told))
+            state = model.advance(state, told)
         found.append(model.embed(state).cpu())
     return torch.cat(found)
 

@@ -1,11 +1,13 @@
-"""Lifting slots to the full MDP: one row for each library object, whatever the order of the slots."""
+"""Aligning slots: lifting them to the full MDP, one row for each library object, or matching them with each other."""
 
 from typing import Literal
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from howm.errors import HowmError
 from howm.models.bind import Binding
 
 Lift = Literal["attention", "pseudo_inverse", "claims"]
@@ -42,3 +44,37 @@ def transport(lift: Float[Tensor, "B N S"], other: Float[Tensor, "B N S"]) -> Fl
     agreement = lift.transpose(1, 2) @ other
     total: Tensor = agreement.sum(dim=2, keepdim=True)
     return agreement / total.clamp_min(1e-9)
+
+
+def assignment(costs: Float[Tensor, "B S S"]) -> Int[Tensor, "B S"]:
+    """For each row its column in the assignment of least total cost."""
+    from scipy.optimize import linear_sum_assignment
+
+    found = [linear_sum_assignment(matrix)[1] for matrix in costs.cpu().numpy()]
+    return torch.from_numpy(np.stack(found)).to(costs.device)
+
+
+MATCHED_REFERENCES = 2_000  # at ten slots, ranking as many predictions among them takes about a minute
+
+
+def matched_distance(
+    predictions: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"], slots: int
+) -> Float[Tensor, "*b P T"]:
+    """L2 distances under the best matching of slots, for every pair alike.
+
+    To match only a prediction with its truth, and compare it with all others in the order they came in, would flatter.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    *batch, queries, size = predictions.shape
+    total = references.shape[-2]
+    if total > MATCHED_REFERENCES:
+        raise HowmError(f"matching slots with {total} references takes hours; give --episodes 500")
+    ours = predictions.reshape(-1, queries, slots, 1, size // slots)
+    theirs = references.reshape(-1, total, 1, slots, size // slots)
+    found = np.empty((len(ours), queries, total))
+    for b, (some, others) in enumerate(zip(ours, theirs, strict=True)):
+        for q, one in enumerate(some):
+            costs = (one - others).square().sum(dim=-1).numpy()
+            found[b, q] = [cost[linear_sum_assignment(cost)].sum() for cost in costs]
+    return torch.from_numpy(np.sqrt(found)).view(*batch, queries, total)

@@ -50,6 +50,12 @@ class CSWM(WorldModel):
     def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
         return State(_full_precision(self.encoder(self.extractor(obs))) * (self.sigma / SIGMA))
 
+    def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"]:
+        pixels = self.extractor.features.cell_pixels
+        masks: Tensor = self.extractor(obs)
+        grid = masks.view(*masks.shape[:2], obs.shape[1] // pixels, obs.shape[2] // pixels)
+        return grid.repeat_interleave(pixels, 2).repeat_interleave(pixels, 3)
+
     def bound(self, state: State, action: Int[Tensor, "B"]) -> Float[Tensor, "B S A"]:
         """What each slot is told of the action."""
         raise NotImplementedError

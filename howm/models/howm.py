@@ -13,6 +13,7 @@ from howm.errors import HowmError
 from howm.losses import SIGMA, contrastive
 from howm.models.align import Lift, lifting, matched_slots
 from howm.models.bind import ActionAttention, Binding, bind, changed
+from howm.models.extract import join_cells
 from howm.models.mlp import MLP
 from howm.models.slots import ExtractorConfig, build_extractor
 from howm.models.transition import GNNTransition
@@ -62,7 +63,7 @@ class HOWMConfig:
 
 @dataclass(frozen=True)
 class SlotState(State):
-    """Embeddings of K+1 slots, and of the picture they were read from: the lift, and the slots themselves."""
+    """Embeddings of K+1 slots, and what stays as it was in the picture: the lift, and the slots themselves."""
 
     lift: Float[Tensor, "B N S"] | None = None
     seen: Float[Tensor, "B S slot"] | None = None
@@ -116,14 +117,15 @@ class HOWM(WorldModel):
 
     def step(self, state: State, action: Int[Tensor, "B"]) -> State:
         assert state.binding is not None
-        return replace(state, slots=state.slots + self.change(state.slots, bind(state.binding, action)))
+        return self.advance(state, bind(state.binding, action))
 
-    def change(self, embeddings: Float[Tensor, "B S D"], told: Float[Tensor, "B S 4"]) -> Float[Tensor, "B S D"]:
-        """What the transition adds; a background that an absent object's action went to stays as it is."""
-        change: Tensor = self.transition(embeddings, told)
+    def advance(self, state: State, told: Float[Tensor, "B S 4"]) -> SlotState:
+        """One step with actions that are bound; a background that an absent object's action went to stays as it is."""
+        assert isinstance(state, SlotState)
+        change: Tensor = self.transition(state.slots, told)
         if self.extractor.has_background:
             change = torch.cat([change[:, :-1], torch.zeros_like(change[:, -1:])], dim=1)
-        return change
+        return replace(state, slots=state.slots + change)
 
     def lifted(self, state: State) -> Float[Tensor, "B N D"]:
         """The state in the full MDP, whose N rows stand in the order of the actions."""
@@ -140,6 +142,14 @@ class HOWM(WorldModel):
         assert state.seen is not None
         return self.extractor.draw(self._recalled(state.seen, state.slots))
 
+    def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"]:
+        spec = self.extractor.spec
+        masks = self.extractor.masks(self.represent(obs))
+        flat = masks.flatten(0, 1)
+        return join_cells(flat, spec.height, spec.width, spec.cell_pixels).view(
+            *masks.shape[:2], spec.height, spec.width
+        )
+
     def _recalled(self, seen: Float[Tensor, "B S slot"], embeddings: Float[Tensor, "B S D"]) -> Tensor:
         """The slot of an object that was seen elsewhere, from its embedding here."""
         recalled = self.recall(torch.cat([seen, embeddings / self.config.sigma], dim=2))
@@ -154,8 +164,7 @@ class HOWM(WorldModel):
         lifts = (lifting(binding, self.config.lift), *others.chunk(2))
         parts = zip(self._embeddings(slots).chunk(3), lifts, slots.chunk(3), strict=True)
         current, following, negative = (SlotState(z, None, lift, seen) for z, lift, seen in parts)
-        told = binding.told(batch.action)
-        predicted = replace(current, slots=current.slots + self.change(current.slots, told))
+        predicted = self.advance(current, binding.told(batch.action))
         # Divided by K, the objects that a scene has: dividing by the N rows would shrink the margin as N grows.
         loss, logs = contrastive(
             self.lifted(predicted),

@@ -85,7 +85,7 @@ _HOWM_PRESETS: Mapping[str, Mapping[str, Any]] = {
     "cpu": {
         "model": {**_HOWM_MODEL, "hidden": 128},
         "represent": {"steps": 1_500, "batch": 64, "lr": 2e-3, "schedule": "cosine", "warmup": 100},
-        "train": {"steps": 6_000, "batch": 128, "lr": 2.5e-3, "schedule": "cosine", "warmup": 200},
+        "train": {"steps": 5_000, "batch": 128, "lr": 2.5e-3, "schedule": "cosine", "warmup": 200},
     },
 }
 _HOWM_PAPER_PRESETS: Mapping[str, Mapping[str, Any]] = {

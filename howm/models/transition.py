@@ -20,12 +20,21 @@ _Layers = tuple[nn.Linear, nn.LayerNorm, nn.Linear, nn.LayerNorm, nn.Linear]
 
 
 class GNNTransition(nn.Module):
-    """Σ-equivariant message passing: Δ_i = node(s_i, a_i, Σ_{j≠i} edge(s_i, s_j)); the next state is s + Δ."""
+    """Σ-equivariant message passing: Δ_i = node(s_i, a_i, Σ_{j≠i} edge(s_i, s_j)); the next state is s + Δ.
+
+    Edges begin as functions of the difference s_j - s_i, with kinks at many distances. From the usual random weights
+    it takes thousands of steps longer until messages are used, that is, until objects stand in each other's way.
+    """
 
     def __init__(self, slot_size: int, action_size: int, hidden: int) -> None:
         super().__init__()
         self.edge = MLP(2 * slot_size, hidden, hidden)
         self.node = MLP(slot_size + action_size + hidden, hidden, slot_size)
+        pair = _layers(self.edge)[0]
+        with torch.no_grad():
+            own, other = pair.weight.chunk(2, dim=1)
+            own.mul_(0.1).sub_(other)
+            pair.bias.uniform_(-1, 1)
 
     def forward(self, slots: Float[Tensor, "B S D"], actions: Float[Tensor, "B S A"]) -> Float[Tensor, "B S D"]:
         batch, num_slots, _ = slots.shape

@@ -81,6 +81,10 @@ class WorldModel(nn.Module, ABC):
         """
         return euclidean(predictions, references)
 
+    def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"] | None:
+        """How much of each pixel each slot stands for, of models that can say so."""
+        return None
+
     @abstractmethod
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The training loss and what to log beside it."""

@@ -1,0 +1,83 @@
+"""Foreground ARI and matched IoU against known answers and a brute force over pairs and permutations."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from howm import METHODS, WorldSpec, make_dataset
+from howm.dataset import Amounts
+from howm.errors import HowmError
+from howm.models.align import assignment, matched_distance
+from howm.models.methods import build_model
+from howm.segmentation import contingency, foreground_ari, matched_iou, segmentation
+
+
+def plain_ari(labels: np.ndarray, objects: np.ndarray) -> float:
+    """By its definition: pairs of pixels that both partitions put together, against what chance would give."""
+    pairs = list(itertools.combinations(range(len(labels)), 2))
+    together = sum(labels[i] == labels[j] and objects[i] == objects[j] for i, j in pairs)
+    ours, truth = (sum(x[i] == x[j] for i, j in pairs) for x in (labels, objects))
+    chance = ours * truth / len(pairs)
+    return (together - chance) / ((ours + truth) / 2 - chance)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ari_and_iou_are_what_their_definitions_say(seed):
+    rng = np.random.default_rng(seed)
+    objects, labels = rng.integers(-1, 3, size=40), rng.integers(4, size=40)  # -1: no object
+    truth = (objects == np.arange(3)[:, None])[None]
+    lit = objects >= 0
+    found = foreground_ari(contingency(labels[None], truth, 4))[0]
+    assert found == pytest.approx(plain_ari(labels[lit], objects[lit]))
+    best = max(
+        np.mean(
+            [((labels == s) & truth[0, k]).sum() / ((labels == s) | truth[0, k]).sum() for k, s in enumerate(order)]
+        )
+        for order in itertools.permutations(range(4), 3)
+    )
+    assert matched_iou(labels[None], truth, 4)[0] == pytest.approx(best)
+
+
+def test_the_true_partition_scores_one_and_a_single_mask_nothing():
+    objects = np.repeat([0, 1, 2], 10)
+    truth = (objects == np.arange(3)[:, None])[None]
+    assert foreground_ari(contingency(2 - objects[None], truth, 5))[0] == 1
+    assert matched_iou(2 - objects[None], truth, 5)[0] == 1
+    assert foreground_ari(contingency(np.zeros((1, 30), dtype=int), truth, 5))[0] == 0
+
+
+@pytest.mark.parametrize("slots", range(1, 7))
+def test_matching_equals_brute_force_over_permutations(slots):
+    torch.manual_seed(slots)
+    a, b = torch.randn(3, slots * 2, dtype=torch.float64), torch.randn(4, slots * 2, dtype=torch.float64)
+    found = matched_distance(a, b, slots)
+    for i, j in itertools.product(range(3), range(4)):
+        one, other = a[i].view(slots, 2), b[j].view(slots, 2)
+        best = min((one - other[list(order)]).norm() for order in itertools.permutations(range(slots)))
+        assert found[i, j] == pytest.approx(float(best))
+    costs = torch.rand(5, slots, slots)
+    for matrix, columns in zip(costs, assignment(costs), strict=True):
+        best = min(matrix[range(slots), list(order)].sum() for order in itertools.permutations(range(slots)))
+        assert matrix[range(slots), columns].sum() == pytest.approx(float(best))
+
+
+def test_matching_broadcasts_over_batches_and_refuses_pools_that_take_hours():
+    a, b = torch.randn(5, 1, 6, dtype=torch.float64), torch.randn(5, 3, 6, dtype=torch.float64)
+    found = matched_distance(a, b, 3)
+    assert found.shape == (5, 1, 3)
+    assert torch.equal(found[2], matched_distance(a[2], b[2], 3))
+    with pytest.raises(HowmError, match="--episodes 500"):
+        matched_distance(torch.zeros(1, 6), torch.zeros(2001, 6), 3)
+
+
+def test_models_with_masks_are_judged():
+    data = make_dataset(
+        "shapes", 6, 3, amounts=Amounts(train_episodes=40, train_steps=2, eval_episodes=40, eval_steps=2)
+    )
+    for name in ("howm", "cswm-n"):
+        model = build_model(name, WorldSpec(6, 3), METHODS[name].config("cpu").model, seed=0)
+        found = segmentation(model, data.eval, frames=50)
+        assert -50 <= found.foreground_ari <= 100
+        assert 0 <= found.matched_iou <= 100
