@@ -481,3 +481,14 @@ def test_expectations_by_hand() -> None:
         for expectation in (ranking.expected_random_mrr, ranking.expected_constant_mrr):
             with refused("its target"):
                 expectation(bad)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12, 0.01, 1.0, 100.0])
+def test_the_fast_way_gives_the_ranks_of_all_distances(noise: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    targets = 1000 + torch.randn(300, 7, generator=generator, dtype=torch.float64)
+    targets[50:60] = targets[40:50]  # equal embeddings of different states
+    predictions = targets + noise * torch.randn(300, 7, generator=generator, dtype=torch.float64)
+    index = np.arange(300)
+    everything = ranks(predictions, targets, index, distance=lambda a, b: euclidean(a, b))
+    assert np.array_equal(ranks(predictions, targets, index), everything)
