@@ -21,6 +21,7 @@ class TrainConfig:
     steps: int = 9_766
     batch: int = 1_024
     lr: float = 5e-4
+    optimizer: Literal["adam", "rmsprop"] = "adam"
     schedule: Literal["constant", "cosine"] = "constant"
     warmup: int = 0
     same_scene: float = 0.5  # the paper's ε: the share of negatives from the same scene

@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from howm.errors import HowmError
 from howm.evaluation import Evaluation, evaluate
 from howm.models.howm import HOWM
 from howm.scenes import DEFAULT_SCENES, Scene, SceneSet, as_scene
+from howm.segmentation import segmentation
 from howm.storage import file_hash, load_certified, written_whole
 
 _STREAM = 300  # of random numbers for fresh episodes
@@ -59,6 +60,8 @@ def evaluate_run(
         chosen = fresh_episodes(checkpoint, max(steps), fresh_seed, episodes)
     else:
         chosen = stored_episodes(checkpoint, data or _data_path(Path(run), checkpoint))
+        if episodes is not None:
+            chosen = replace(chosen, unseen=_some(chosen.unseen, episodes), seen=_some(chosen.seen, episodes))
     if equivariance:
         chosen.unseen.state()  # refuses pictures without states before any work
     model = rebuild(checkpoint, chosen.k).to("cuda" if torch.cuda.is_available() else "cpu")
@@ -78,6 +81,9 @@ def evaluate_run(
     costs = load_checkpoint(find_checkpoint(run, "last")).about
     results = _summarise(checkpoint, chosen, on_unseen, on_seen, comparable, costs)
     results["params"] = sum(parameter.numel() for parameter in model.parameters())
+    masked = segmentation(model, chosen.unseen) if chosen.unseen.cells is not None else None
+    if masked is not None:
+        results["segmentation"] = masked.to_json()
     if isinstance(model, HOWM) and chosen.unseen.cells is not None:
         depth = min(5, chosen.unseen.steps)
         results["binding"] = diagnose(model, Rollouts(chosen.unseen, chosen.moving), depth).to_json()
@@ -155,6 +161,13 @@ def matched(seen: Episodes, unseen: Episodes) -> tuple[Episodes, Episodes]:
         return episodes.select(np.concatenate(rows))
 
     return cut(seen), cut(unseen)
+
+
+def _some(episodes: Episodes, count: int) -> Episodes:
+    """As many episodes, spread evenly over those there are, which stand scene by scene."""
+    if count > len(episodes):
+        raise HowmError(f"episodes={count} are more than the {len(episodes)} of the data; give fewer")
+    return episodes.select(np.arange(count) * len(episodes) // count)
 
 
 def unseen_label(checkpoint: Checkpoint, chosen: EvaluationData) -> str:

@@ -196,7 +196,9 @@ class _Fit:
         if phase.name == "train" and self.raw_model.representation is not None:
             self.raw_model.representation.requires_grad_(False)
         weights = [parameter for parameter in phase.module.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.Adam(weights, lr=phase.config.lr, fused=True)
+        optimizer: torch.optim.Optimizer = torch.optim.Adam(weights, lr=phase.config.lr, fused=True)
+        if phase.config.optimizer == "rmsprop":
+            optimizer = torch.optim.RMSprop(weights, lr=phase.config.lr)
         trained = torch.compile(phase.module) if phase.config.compile else phase.module
         self.model, self.optimizer = self.accelerator.prepare(trained, optimizer)
 

@@ -12,8 +12,18 @@ ORDER = [
     *("version", "errors", "shapes", "library", "scenes", "grid", "render", "registration", "envs"),
     *("dataset", "storage", "interop", "batches", "config", "ranking", "losses"),
     *("models.mlp", "models.worldmodel", "models.extract", "models.bind", "models.transition", "models.cswm"),
-    *("models.slots", "models.align", "models.howm", "models.methods", "equivariance", "tabular", "checkpoint"),
-    *("evaluation", "diagnosis", "rundir", "train", "results", "figures", "published"),
+    *(
+        "models.slots",
+        "models.align",
+        "models.howm",
+        "models.monet",
+        "models.cswm_slots",
+        "models.methods",
+        "equivariance",
+        "tabular",
+        "checkpoint",
+    ),
+    *("segmentation", "evaluation", "diagnosis", "rundir", "train", "results", "figures", "published"),
     *("commands.base", "commands.library", "commands.data", "commands.runs", "cli"),
 ]
 

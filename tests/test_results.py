@@ -76,7 +76,7 @@ def test_eval_prints_a_table_for_people(run):
             cells = []
             for scores in printed[part + pool].values():
                 low, high = scores["mrr_ci"]
-                cells += [f"{scores['mrr']:.1f}", f"({low:.1f}-{high:.1f})", f"{scores['h1']:.1f}"]
+                cells += [f"{scores['mrr']:.2f}", f"({low:.1f}-{high:.1f})", f"{scores['h1']:.1f}"]
             assert line.split()[2:] == cells
         gaps = [float(cell) for cell in lines[begin + 3].split()[1:]]
         assert gaps == pytest.approx(list(printed[f"gap{pool}"].values()), abs=0.06)

@@ -39,7 +39,9 @@ def add_commands(commands: Any) -> None:
     evaluation.add_argument(
         "--fresh-seed", type=whole_number(0), help="evaluate on new episodes instead; writes nothing"
     )
-    evaluation.add_argument("--episodes", type=whole_number(2), help="fresh episodes (default: as many as in the data)")
+    evaluation.add_argument(
+        "--episodes", type=whole_number(2), help="how many (default: all of the data, or as many fresh ones)"
+    )
     evaluation.add_argument("--json", action="store_true", help="print results.json as the last line")
     evaluation.add_argument("--equivariance", action="store_true",
                             help="also measure the equivariance error λ under object replacement")  # fmt: skip
@@ -148,8 +150,6 @@ def _eval(options: argparse.Namespace) -> int:
 
     if options.fresh_seed is not None and (options.data or options.results):
         raise HowmError("--fresh-seed makes its own data and writes nothing; leave out --data and --results")
-    if options.episodes is not None and options.fresh_seed is None:
-        raise HowmError("--episodes is for fresh episodes; give --fresh-seed too")
     if options.results is not None and options.results.is_file():
         raise HowmError(f"--results {options.results} is a file; give the folder that the results go into")
     keep_freed_memory()
@@ -197,6 +197,9 @@ def _print_results(results: dict[str, Any]) -> None:
     theirs = published(results["env"], results["method"], results["n"], results["k"])
     if theirs is not None:
         say(f"the paper reports MRR {theirs.mrr_1} after 1 step, {theirs.mrr_5} after 5, gap {theirs.gap_5}")
+    if "segmentation" in results:
+        found = results["segmentation"]
+        say(f"masks: foreground ARI {found['foreground_ari']:.1f} %, matched IoU {found['matched_iou']:.1f} %")
     if "binding" in results:
         _print_binding(results["binding"])
     for part, error in results.get("equivariance", {}).items():

@@ -54,6 +54,12 @@ def assignment(costs: Float[Tensor, "B S S"]) -> Int[Tensor, "B S"]:
     return torch.from_numpy(np.stack(found)).to(costs.device)
 
 
+def matched_to(slots: Float[Tensor, "B S D"], others: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+    """``others`` in the order in which they fit ``slots`` best."""
+    order = assignment(torch.cdist(slots.detach(), others.detach()).square())
+    return others.gather(1, order.unsqueeze(-1).expand_as(others))
+
+
 MATCHED_REFERENCES = 2_000  # at ten slots, ranking as many predictions among them takes about a minute
 
 

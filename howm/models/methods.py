@@ -9,7 +9,9 @@ import torch
 from howm.config import TrainConfig, from_plain, merge
 from howm.errors import HowmError
 from howm.models.cswm import CSWMK, CSWMN, CWMN, CSWMConfig, CSWMKCopy
+from howm.models.cswm_slots import CSWMSlots, CSWMSlotsConfig
 from howm.models.howm import HOWM, HOWMConfig
+from howm.models.monet import MONetBM, MONetBMConfig
 from howm.models.worldmodel import WorldModel, WorldSpec
 
 
@@ -97,6 +99,15 @@ _HOWM_PAPER_PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+_MONET_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {"represent": {"steps": 1_000_000, "batch": 64, "lr": 1e-4, "optimizer": "rmsprop"}},
+    "cpu": {
+        "model": {"hidden": 128, "monet": {"resolution": "cells", "hidden": 128}},
+        "represent": {"steps": 4_000, "batch": 32, "lr": 1e-3, "schedule": "cosine", "warmup": 100},
+        "train": {"steps": 2_000, "batch": 128, "lr": 2.5e-3, "schedule": "cosine", "warmup": 200},
+    },
+}
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -104,6 +115,16 @@ METHODS: dict[str, Method] = {
         Method("cswm-k", "Σ_K-CSWM", "K masks, actions by the scene's ids", CSWMK, CSWMConfig, _CSWM_PRESETS),
         Method("cswm-k-ca", "Σ_K-CSWM(CA)", "K masks, all actions to each", CSWMKCopy, CSWMConfig, _CSWM_PRESETS),
         Method("cwm-n", "C-WM(N)", "N masks, flat MLPs: no equivariance", CWMN, CSWMConfig, _CSWM_PRESETS),
+        Method("cswm-slots", "C-SWM + slots", "N slots of Slot Attention", CSWMSlots, CSWMSlotsConfig, _CSWM_PRESETS),
+        Method(
+            "monet-bm",
+            "MONet(N)+BM",
+            "N slots of MONet, matched, unbound",
+            MONetBM,
+            MONetBMConfig,
+            _MONET_PRESETS,
+            True,
+        ),
         Method("howm-paper", "HOWM", "Slot Attention, linear maps", HOWM, HOWMConfig, _HOWM_PAPER_PRESETS, True),
         Method(
             "howm",

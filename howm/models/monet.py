@@ -16,7 +16,7 @@ from torch.nn.functional import interpolate, logsigmoid, pad
 from howm.batches import Batch
 from howm.errors import HowmError
 from howm.losses import energy
-from howm.models.align import assignment, matched_distance
+from howm.models.align import matched_distance, matched_to
 from howm.models.bind import factored
 from howm.models.extract import unit
 from howm.models.transition import GNNTransition
@@ -147,7 +147,7 @@ class MONet(nn.Module):
         places = torch.meshgrid(torch.linspace(-1, 1, rows), torch.linspace(-1, 1, columns), indexing="ij")
         self.register_buffer("places", torch.stack(places))
         deviations = [config.background_deviation] + [config.object_deviation] * (self.slots - 1)
-        self.register_buffer("deviations", torch.tensor(deviations).view(1, -1, 1, 1, 1))
+        self.register_buffer("deviations", torch.tensor(deviations).view(1, -1, 1, 1))
 
     places: Tensor
     deviations: Tensor
@@ -199,8 +199,9 @@ class MONet(nn.Module):
         colours, log_decoded = self.decode(mean + noise * (log_variance / 2).exp())
 
         wide = log_masks.repeat_interleave(self.scale, 2).repeat_interleave(self.scale, 3)
-        apart = (colours - picture.unsqueeze(1)) / self.deviations
-        log_density = (-0.5 * apart.square() - self.deviations.log() - 0.5 * math.log(2 * math.pi)).sum(dim=2)
+        squared = (colours - picture.unsqueeze(1)).square().sum(dim=2)
+        constant = 3 * (self.deviations.log() + 0.5 * math.log(2 * math.pi))
+        log_density = squared / (-2 * self.deviations.square()) - constant
         likelihood = torch.logsumexp(wide + log_density, dim=1).sum(dim=(1, 2)).mean()
         latent = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(dim=(1, 2)).mean()
         masks = (log_masks.exp() * (log_masks - log_decoded)).sum(dim=(1, 2, 3)).mean() * self.scale**2
@@ -266,7 +267,5 @@ class MONetBM(WorldModel):
         """The latents are frozen, so nothing can collapse and no negatives are needed: matched prediction error."""
         current, following = self.represent(batch.obs), self.represent(batch.next_obs)
         predicted = self.step(State(current), batch.action).slots
-        order = assignment(torch.cdist(predicted.detach(), following).square())
-        matched = following.gather(1, order.unsqueeze(-1).expand_as(following))
-        positive = energy(predicted, matched).mean()
+        positive = energy(predicted, matched_to(predicted, following)).mean()
         return positive, {"positive": positive.detach()}

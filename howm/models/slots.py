@@ -190,7 +190,7 @@ def conserved(logits: Float[Tensor, "B cells"], total: int) -> Float[Tensor, "B 
     return torch.sigmoid(logits - shift)
 
 
-class _Attention(nn.Module):
+class SlotRounds(nn.Module):
     """The iterations of Slot Attention: slots compete for cells, a GRU and an MLP update them."""
 
     def __init__(self, config: ExtractorConfig) -> None:
@@ -213,12 +213,19 @@ class _Attention(nn.Module):
         inputs = self.norm_inputs(inputs)
         keys, values = self.keys(inputs), self.values(inputs)
         for _ in range(self.iterations):
-            logits = self.queries(self.norm_slots(slots)) @ keys.transpose(1, 2) / math.sqrt(slots.shape[-1])
-            attention = torch.softmax(logits, dim=1) + 1e-8 if mass is None else sinkhorn(logits, mass)
+            attention = self._attention(keys, slots, mass)
             weights = attention / attention.sum(dim=2, keepdim=True)
             updated = self.update((weights @ values).flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
             slots = updated + self.mlp(updated)
         return slots
+
+    def attend(self, inputs: Float[Tensor, "B cells features"], slots: Float[Tensor, "B S D"]) -> Tensor:
+        """How the cells are shared among given slots, (B, S, cells)."""
+        return self._attention(self.keys(self.norm_inputs(inputs)), slots, None)
+
+    def _attention(self, keys: Tensor, slots: Tensor, mass: Tensor | None) -> Tensor:
+        logits = self.queries(self.norm_slots(slots)) @ keys.transpose(1, 2) / math.sqrt(slots.shape[-1])
+        return torch.softmax(logits, dim=1) + 1e-8 if mass is None else sinkhorn(logits, mass)
 
 
 def sinkhorn(logits: Float[Tensor, "B S cells"], mass: Float[Tensor, "S"], rounds: int = 5) -> Tensor:
@@ -242,7 +249,7 @@ class BalancedAttention(_SpriteExtractor):
         super().__init__(spec, config)
         if spec.k >= spec.cells:
             raise HowmError(f"k={spec.k} objects leave no cell to the background of {spec.cells} cells; use proposals")
-        self.attention = _Attention(config)
+        self.attention = SlotRounds(config)
         self.queries = nn.Parameter(torch.randn(spec.k + 1, config.slot))
         self.register_buffer("mass", torch.tensor([1.0] * spec.k + [float(spec.cells - spec.k)]))
 
@@ -263,7 +270,7 @@ class SlotAttention(Extractor):
 
     def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
         super().__init__(spec, config)
-        self.attention = _Attention(config)
+        self.attention = SlotRounds(config)
         self.mean, self.log_spread = nn.Parameter(torch.zeros(config.slot)), nn.Parameter(torch.zeros(config.slot))
         nn.init.xavier_uniform_(self.mean.data.unsqueeze(0))
         self.register_buffer("noise", torch.randn(spec.k + 1, config.slot))
