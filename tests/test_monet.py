@@ -1,0 +1,130 @@
+"""MONet(N)+BM and C-SWM with Slot Attention: masks, latents, matching, and the paper's sizes."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import howm
+from howm import METHODS, Transitions, WorldSpec, make_dataset
+from howm.dataset import Amounts
+from howm.errors import HowmError
+from howm.models.align import matched_to
+from howm.models.methods import build_model
+from howm.models.monet import MONet, MONetConfig
+from howm.results import evaluate_run
+from howm.storage import save_dataset
+from howm.train import train_run
+
+AMOUNTS = Amounts(train_episodes=40, train_steps=5, eval_episodes=40, eval_steps=3)
+TINY = {"steps": 4, "batch": 8, "check_every": 4, "log_every": 2}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_dataset("shapes", 6, 3, amounts=AMOUNTS)
+
+
+def pictures(data, count=4):
+    return torch.from_numpy(data.train.observe(np.arange(count), 0))
+
+
+@pytest.mark.parametrize("background_slot", [False, True])
+@pytest.mark.parametrize("resolution", ["cells", "pixels"])
+def test_masks_explain_every_pixel_once(resolution, background_slot, data):
+    torch.manual_seed(0)
+    monet = MONet(
+        WorldSpec(6, 3), MONetConfig(resolution=resolution, background_slot=background_slot, hidden=16)
+    ).eval()
+    obs = pictures(data)
+    masks = monet.masks(obs)
+    assert masks.shape == (4, 6 + background_slot, 50, 50)
+    assert torch.allclose(masks.sum(dim=1), torch.ones(4, 50, 50), atol=1e-5)
+    assert monet.latents(obs).shape == (4, 6 + background_slot, 4)
+    colours, log_masks = monet.decode(monet.latents(obs))
+    assert colours.shape == (4, 6 + background_slot, 3, 50, 50)
+    assert torch.allclose(log_masks.exp().sum(dim=1), torch.ones(()), atol=1e-5)
+    loss, logs = monet.train()(obs)
+    loss.backward()
+    assert all(torch.isfinite(value) for value in (loss, *logs.values()))
+    assert all(parameter.grad is not None for parameter in monet.parameters())
+
+
+def test_the_likelihood_is_that_of_a_mixture(data):
+    torch.manual_seed(0)
+    monet = MONet(WorldSpec(6, 3), MONetConfig(resolution="cells", hidden=16, beta=0.0, gamma=0.0)).double().eval()
+    obs = pictures(data).double() / 255
+    masks, (colours, _) = monet.masks(obs), monet.decode(monet.latents(obs))
+    density = torch.zeros(4, 50, 50, dtype=torch.float64)
+    for s in range(6):
+        normal = torch.distributions.Normal(colours[:, s], 0.09 if s == 0 else 0.11)
+        density += masks[:, s] * normal.log_prob(obs.permute(0, 3, 1, 2)).sum(dim=1).exp()
+    loss, _ = monet(obs)
+    assert loss.item() == pytest.approx(-density.log().sum(dim=(1, 2)).mean().item())
+
+
+def test_the_paper_preset_has_the_papers_sizes(data):
+    config = METHODS["monet-bm"].config("paper")
+    model = build_model("monet-bm", WorldSpec(5, 5), config.model, seed=0)
+    unet = model.monet.attention
+    assert [block[0].out_channels for block in unet.down] == [32, 32, 64, 64, 64]
+    assert [block[0].out_channels for block in unet.up] == [64, 64, 32, 32, 32]
+    assert [(layer.in_features, layer.out_features) for layer in unet.middle if hasattr(layer, "in_features")] == [
+        (1600, 128),
+        (128, 128),
+        (128, 1600),
+    ]
+    linear = [layer for layer in model.monet.encoder if isinstance(layer, torch.nn.Linear)]
+    assert [(layer.in_features, layer.out_features) for layer in linear] == [(125, 512), (512, 512), (512, 8)]
+    assert (config.represent.optimizer, config.represent.batch, config.represent.steps) == ("rmsprop", 64, 1_000_000)
+
+
+@pytest.mark.parametrize("preset", ["paper", "cpu"])
+def test_both_presets_train(preset, data, tmp_path):
+    config = METHODS["monet-bm"].config(preset, {"represent": TINY, "train": TINY, "model": {"hidden": 16}})
+    assert train_run(config, data, tmp_path, 0)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert {"reconstruction", "positive"} <= {name for row in rows for name in row}
+
+
+def test_slots_are_put_into_the_order_that_fits():
+    slots = torch.randn(5, 4, 3)
+    order = torch.tensor([2, 0, 3, 1])
+    assert torch.equal(matched_to(slots + 1e-3, slots[:, order]), slots)
+
+
+def test_shuffled_slots_are_at_no_distance_under_matching():
+    model = build_model("monet-bm", WorldSpec(6, 3), METHODS["monet-bm"].config("cpu").model, seed=0)
+    state = torch.randn(3, 6, 4, dtype=torch.float64)
+    shuffled = state[:, torch.randperm(6)]
+    assert model.distance(state.flatten(1), shuffled.flatten(1)).diagonal().abs().max() == 0
+
+
+@pytest.mark.parametrize(("method", "model"), [("monet-bm", {}), ("cswm-slots", {"matching": True})])
+def test_matching_methods_are_evaluated_on_small_pools_only(method, model, data, tmp_path):
+    groups = {"train": TINY, "model": {"hidden": 16, **model}} | ({"represent": TINY} if method == "monet-bm" else {})
+    save_dataset(data, tmp_path / "data.h5")
+    train_run(METHODS[method].config("cpu", groups), data, tmp_path / "run", 0)
+    results = evaluate_run(str(tmp_path / "run"), (1,), data=tmp_path / "data.h5", episodes=20)
+    assert results["pool"] == 20
+    assert set(results["segmentation"]) == {"foreground_ari", "matched_iou"}
+    with pytest.raises(HowmError, match="more than the 40"):
+        evaluate_run(str(tmp_path / "run"), (1,), data=tmp_path / "data.h5", episodes=41)
+
+
+def test_cswm_slots_keeps_slots_to_the_order_of_actions(data):
+    model = build_model("cswm-slots", WorldSpec(6, 3), METHODS["cswm-slots"].config("cpu").model, seed=0).eval()
+    obs = pictures(data)
+    assert model.encode(obs).slots.shape == (4, 6, 4)
+    masks = model.masks(obs)
+    assert torch.allclose(masks.sum(dim=1), torch.ones(()), atol=1e-4)
+    transitions = Transitions(data.train)
+    batch = transitions.load(transitions.index(np.arange(8), np.random.default_rng(0)))
+    loss, logs = model(batch)
+    assert set(logs) == {"positive", "hinge"}
+    loss.backward()
+    assert model.queries.grad.abs().sum() > 0
+    assert howm.METHODS["cswm-slots"].config("cpu", {"model": {"matching": True}}).model.matching
+    with pytest.raises(HowmError, match="balanced cannot be used"):
+        METHODS["cswm-slots"].config("cpu", {"model": {"slots": {"kind": "balanced"}}})
