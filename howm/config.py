@@ -75,6 +75,10 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         if value is None and types.NoneType in arguments:
             return None
         return _convert(value, next(a for a in arguments if a is not types.NoneType), key)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise HowmError(f"{key}={value!r} is of the wrong type; it should be a list")
+        return tuple(_convert(item, arguments[0], key) for item in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is float and isinstance(value, str):  # YAML reads 5e-4 as text

@@ -23,8 +23,8 @@ ORDER = [
         "tabular",
         "checkpoint",
     ),
-    *("segmentation", "evaluation", "diagnosis", "rundir", "train", "results", "figures", "published"),
-    *("commands.base", "commands.library", "commands.data", "commands.runs", "cli"),
+    *("segmentation", "evaluation", "diagnosis", "rundir", "train", "results", "figures", "published", "sweep"),
+    *("commands.base", "commands.library", "commands.data", "commands.runs", "commands.sweeps", "cli"),
 ]
 
 

@@ -26,6 +26,7 @@ class Method:
     model_config: type[Any]
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     represents: bool = False  # whether a representation is trained first
+    pool: int | None = None  # references that it can be ranked among, where matching makes each one dear
 
     def config(self, preset: str, *overrides: Mapping[str, Any]) -> "RunConfig":
         """A preset with overrides put in, checked."""
@@ -123,7 +124,8 @@ METHODS: dict[str, Method] = {
             MONetBM,
             MONetBMConfig,
             _MONET_PRESETS,
-            True,
+            represents=True,
+            pool=500,
         ),
         Method("howm-paper", "HOWM", "Slot Attention, linear maps", HOWM, HOWMConfig, _HOWM_PAPER_PRESETS, True),
         Method(
