@@ -179,11 +179,14 @@ class Sweep:
         path = self.folder / "data" / f"{cell.world}-seed{cell.seed}.h5"
         with _lock(self.folder / "locks" / f"{path.name}.lock", wait=True):
             if not path.exists():
-                self._howm(
-                    cell, "data", "make", "--env", cell.env, "-n", str(cell.n), "-k", str(cell.k), "--seed",
-                    str(cell.seed), "--eval-episodes", str(self.config.eval_episodes), "--eval-steps", str(max(self.config.steps)),
-                    "-o", str(path),
-                )  # fmt: skip
+                world = ("--env", cell.env, "-n", str(cell.n), "-k", str(cell.k), "--seed", str(cell.seed))
+                length = (
+                    "--eval-episodes",
+                    str(self.config.eval_episodes),
+                    "--eval-steps",
+                    str(max(self.config.steps)),
+                )
+                self._howm(cell, "data", "make", *world, *length, "-o", str(path))
         return path
 
     def _howm(self, cell: Cell, *arguments: str) -> None:
