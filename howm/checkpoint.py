@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from howm.config import from_plain
 from howm.dataset import Dataset
@@ -113,7 +113,9 @@ def find_checkpoint(run: str | os.PathLike[str], which: str = "best") -> Path:
 
     Before the first check the last one is the best.
     """
-    path = SHIPPED / f"{run}.safetensors" if str(run) in shipped() else Path(run)
+    path = Path(run)
+    if str(run) in shipped() and not path.exists():
+        path = SHIPPED / f"{run}.safetensors"
     if path.is_dir():
         path = path / f"{which}.safetensors"
         path = path if path.is_file() else path.with_name("last.safetensors")
@@ -132,6 +134,8 @@ def rebuild(checkpoint: Checkpoint, k: int | None = None) -> WorldModel:
     about = checkpoint.about
     if about["method"] is None:
         raise HowmError("this checkpoint is of a model of your own: build it and call load_state_dict with its weights")
+    if about.get("phase") == "represent":
+        raise HowmError("only the representation of this run is trained so far; go on with howm train ... --resume")
     config = from_plain(find_method(about["method"]).model_config, about["model"], "model.")
     spec = WorldSpec(**about["spec"])
     if k is not None and k != spec.k:
@@ -139,31 +143,51 @@ def rebuild(checkpoint: Checkpoint, k: int | None = None) -> WorldModel:
             raise HowmError(f"this {about['method']} was made for scenes of {spec.k} objects and cannot see {k}")
         spec = replace(spec, k=k)
     model = build_model(about["method"], spec, config, seed=0)
-    model.load_state_dict(checkpoint.weights())
+    _put(model, checkpoint.weights(), "this checkpoint")
     return model.eval()
 
 
-def take_representation(model: WorldModel, path: Path) -> dict[str, Any]:
-    """Give ``model`` the trained representation of another run, and say which that was.
+def take_representation(model: WorldModel, config: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Give ``model`` the trained representation of another run, and say which that was and what scenes it has seen.
 
     It may come from a library of another size: what a representation sees are cells, not names.
     """
-    checkpoint = load_checkpoint(path)
+    about, weights = load_checkpoint(path).about, load_checkpoint(path).weights()
     part = model.representation
     if part is None:
         raise HowmError("this method has no representation of its own to take over; leave out --extractor")
-    prefix = next(name for name, module in model.named_modules() if module is part) + "."
-    weights = {
-        name.removeprefix(prefix): tensor for name, tensor in checkpoint.weights().items() if name.startswith(prefix)
-    }
-    wanted = {name: tuple(tensor.shape) for name, tensor in part.state_dict().items()}
-    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != wanted:
+    name = next(name for name, module in model.named_modules() if module is part)
+    if (about["model"] or {}).get(name) != config[name]:
         raise HowmError(
-            f"{path} holds no representation of this kind and size; train one, or set model.extractor to it"
+            f"{path} holds no representation with model.{name}={config[name]}; train one, or set that to its own"
         )
-    part.load_state_dict(weights)
+    found = {key.removeprefix(f"{name}."): value for key, value in weights.items() if key.startswith(f"{name}.")}
+    _put(part, found, path)
+    data = about["data"]
     return {
-        "method": checkpoint.about["method"],
-        "seed": checkpoint.about["seed"],
-        "data": checkpoint.about["data"]["hash"],
+        "method": about["method"],
+        "seed": about["seed"],
+        "data": data["hash"],
+        "scenes": data.get("train_scenes", []),
     }
+
+
+def refuse_seen(extractor: dict[str, Any], dataset: Dataset) -> None:
+    """A representation that has seen the scenes of evaluation would make them no longer unseen."""
+    if dataset.split is None or dataset.n == dataset.k:
+        return
+    seen = {tuple(scene) for scene in extractor["scenes"]} & set(dataset.split.eval.scenes)
+    if seen:
+        raise HowmError(
+            f"the extractor was trained on {len(seen)} of the evaluation scenes, e.g. {min(seen)}; "
+            "take one that was trained with data of the same --seed"
+        )
+
+
+def _put(module: nn.Module, weights: dict[str, Tensor], path: str | os.PathLike[str]) -> None:
+    try:
+        module.load_state_dict(weights)
+    except RuntimeError:
+        raise HowmError(
+            f"the weights of {path} do not fit: they are of another kind or size, or of another version"
+        ) from None

@@ -34,19 +34,18 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "check_every", "log_every"):
             if getattr(self, name) < 1:
-                raise HowmError(f"train.{name}={getattr(self, name)} is too small; give 1 or more")
+                raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
         if not 0 < self.lr < math.inf:
-            raise HowmError(f"train.lr={self.lr} is no learning rate; give a number above 0")
+            raise HowmError(f"lr={self.lr} is no learning rate; give a number above 0")
         if self.warmup < 0:
-            raise HowmError(f"train.warmup={self.warmup} is negative; give a number of steps, or 0")
+            raise HowmError(f"warmup={self.warmup} is negative; give a number of steps, or 0")
         if not 0 <= self.same_scene <= 1:
-            raise HowmError(f"train.same_scene={self.same_scene} is no probability; give a number from 0 to 1")
+            raise HowmError(f"same_scene={self.same_scene} is no probability; give a number from 0 to 1")
         if not 0 < self.hold_out < 1:
-            raise HowmError(f"train.hold_out={self.hold_out} is no share; give a number between 0 and 1")
+            raise HowmError(f"hold_out={self.hold_out} is no share; give a number between 0 and 1")
         if self.check_every % self.log_every:
             raise HowmError(
-                f"train.check_every={self.check_every} is no multiple of train.log_every={self.log_every}; "
-                "change one of them"
+                f"check_every={self.check_every} is no multiple of log_every={self.log_every}; change one of them"
             )
 
 
@@ -60,7 +59,11 @@ def from_plain(cls: type[C], values: Mapping[str, Any], where: str = "") -> C:
     for key in values:
         if key not in names:
             raise HowmError(f"unknown key {where}{key} in the configuration; known are {', '.join(sorted(names))}")
-    return cls(**{key: _convert(value, hints[key], f"{where}{key}") for key, value in values.items()})
+    converted = {key: _convert(value, hints[key], f"{where}{key}") for key, value in values.items()}
+    try:
+        return cls(**converted)
+    except HowmError as error:  # which names the key, but not the group
+        raise HowmError(f"{where}{error}") from None
 
 
 def _convert(value: Any, hint: Any, key: str) -> Any:

@@ -1,7 +1,7 @@
 """Where HOWM's errors come from, told by the environment's ground truth, which no model sees.
 
 Extraction: has every object a slot of its own? Binding: do an object's actions go to the slot that holds it?
-Transition: what remains when both are replaced by their oracles.
+Transition: what remains with the true binding, in episodes whose slots are right.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from torch.nn.functional import one_hot
 from howm.batches import Batch, Rollouts
 from howm.dataset import Episodes
 from howm.errors import HowmError
-from howm.evaluation import chunks, evaluate, rank_predictions
+from howm.evaluation import chunks, hard_ranks
 from howm.models.align import transport
 from howm.models.bind import bind
 from howm.models.extract import split_cells, unit
@@ -115,8 +115,8 @@ class Diagnosis:
     weight: float  # how much of an action arrives there, on average
     absent_to_background: float | None  # absent objects whose actions go to the background; None where there is none
     steps: int  # of prediction, for all below
-    hard_mrr: dict[str, float]  # in the hard pool: of the model, with hard binding, with oracles, by aligned states
-    lost_to: dict[str, float]  # 100 minus the model's, split by stage
+    hard_mrr: dict[str, float | None]  # in the hard pool: of the model, with oracles, and by states aligned
+    lost_to: dict[str, float | None]  # 100 minus the model's, split by stage
     pixel_error: dict[str, float]  # of predicted frames; of the slots' own picture; of showing frame 0 again
 
     def to_json(self) -> dict[str, Any]:
@@ -129,35 +129,37 @@ def diagnose(model: HOWM, rollouts: Rollouts, steps: int = 5) -> Diagnosis:
     every = max(1, len(rollouts) // EPISODES)
     some = Rollouts(rollouts.episodes.select(np.arange(0, len(rollouts), every)[:EPISODES]), rollouts.moving)
     renderer, _, _ = some.episodes.state()
+    was_training = model.training
     model.eval()
     found = _stages(model, some, steps)
-    oracle = OracleBinding(model, renderer).to(device_of(model))
-    model_mrr = _mrr(model, some, steps)
-    bound_mrr = _mrr(oracle, some, steps)
     right = found.pop("right")
-    extracted_mrr = bound_mrr
-    if 0 < right.sum() < len(some):
-        extracted_mrr = _mrr(oracle, Rollouts(some.episodes.select(np.flatnonzero(right)), some.moving), steps)
-    hard_mrr = {
-        "model": model_mrr,
-        "oracle_binding": bound_mrr,
-        "oracle_binding_and_extraction": extracted_mrr,
-        "states_aligned_not_open_loop": rank_predictions(model, some, steps, _aligned_states(model, some, steps))[
-            "hard"
-        ].mrr,
-    }
-    lost_to = {
-        "binding": bound_mrr - model_mrr,
-        "extraction": extracted_mrr - bound_mrr,
-        "transition": 100 - extracted_mrr,
-    }
+    oracle = OracleBinding(model, renderer).to(device_of(model)).eval()
+    model_mrr, bound = _mrr(hard_ranks(model, some, steps)), hard_ranks(oracle, some, steps)
+    # Slots cannot be replaced by true ones; what is left of the error where all of them are right is the transition's.
+    extracted = _mrr(bound[right]) if right.any() else None
+    aligned = hard_ranks(model, some, steps, _aligned_states(model, some, steps))
+    pixel_error = _pixel_errors(model, some, steps)
+    model.train(was_training)
     return Diagnosis(
-        **found, steps=steps, hard_mrr=hard_mrr, lost_to=lost_to, pixel_error=_pixel_errors(model, some, steps)
+        **found,
+        steps=steps,
+        hard_mrr={
+            "model": model_mrr,
+            "oracle_binding": _mrr(bound),
+            "oracle_binding_where_extraction_is_right": extracted,
+            "states_aligned_not_open_loop": _mrr(aligned),
+        },
+        lost_to={
+            "binding": _mrr(bound) - model_mrr,
+            "extraction": None if extracted is None else extracted - _mrr(bound),
+            "transition": None if extracted is None else 100 - extracted,
+        },
+        pixel_error=pixel_error,
     )
 
 
-def _mrr(model: WorldModel, rollouts: Rollouts, steps: int) -> float:
-    return evaluate(model, rollouts, (steps,), controls=False).model["hard"][str(steps)].mrr
+def _mrr(ranks: Float[np.ndarray, "E"]) -> float:
+    return 100 * float((1 / ranks).mean())
 
 
 def _stages(model: HOWM, rollouts: Rollouts, steps: int) -> dict[str, Any]:

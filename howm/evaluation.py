@@ -91,12 +91,19 @@ def _evaluate(
 
 
 @torch.no_grad()
-def rank_predictions(
-    model: WorldModel, rollouts: Rollouts, k: int, predicted: Float[Tensor, "E F"], seed: int = 0, chunk: int = 512
-) -> dict[str, Metrics]:
-    """Metrics in both pools ("easy" and "hard") of embeddings of frame k that were predicted in some other way."""
+def hard_ranks(
+    model: WorldModel,
+    rollouts: Rollouts,
+    k: int,
+    predicted: Float[Tensor, "E F"] | None = None,
+    seed: int = 0,
+    chunk: int = 512,
+) -> Float[np.ndarray, "E"]:
+    """Ranks in the hard pool of the k-step predictions of all episodes, or of embeddings predicted in another way."""
     pool = _Pool.make(rollouts, k, np.random.default_rng([seed, _STREAM, k]))
-    return _score(_ModelView(model, rollouts, pool, chunk), {"": predicted}, pool, rollouts, seed, chunk)[""]
+    if predicted is None:
+        predicted = _predictions(model, rollouts, (k,), chunk)[k]
+    return _ranks(_ModelView(model, rollouts, pool, chunk), {"": predicted}, pool, rollouts, chunk)[""][1]
 
 
 def chunks(total: int, size: int) -> list[slice]:
@@ -266,6 +273,19 @@ def _score(
     view: _View, predicted: dict[str, Tensor], pool: _Pool, rollouts: Rollouts, seed: int, chunk: int
 ) -> dict[str, dict[str, Metrics]]:
     """Metrics in both pools of some predictions that are compared with the same references."""
+    return {
+        name: {
+            kind: summarise(values, rollouts.scene_index, np.random.default_rng([seed, _STREAM, pool.k]))
+            for kind, values in (("easy", easy), ("hard", hard))
+        }
+        for name, (easy, hard) in _ranks(view, predicted, pool, rollouts, chunk).items()
+    }
+
+
+def _ranks(
+    view: _View, predicted: dict[str, Tensor], pool: _Pool, rollouts: Rollouts, chunk: int
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Ranks in the paper's pool and in the hard one."""
     targets = view.targets()
     found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in predicted}
     for rows in chunks(len(rollouts), chunk):
@@ -283,11 +303,7 @@ def _score(
                     distance=view.distance,
                 )
             )
-    scores = {}
-    for name, parts in found.items():
-        easy, hard = (np.concatenate(part) for part in zip(*parts, strict=True))
-        scores[name] = {
-            kind: summarise(values, rollouts.scene_index, np.random.default_rng([seed, _STREAM, pool.k]))
-            for kind, values in (("easy", easy), ("hard", hard))
-        }
-    return scores
+    return {
+        name: (np.concatenate([easy for easy, _ in parts]), np.concatenate([hard for _, hard in parts]))
+        for name, parts in found.items()
+    }

@@ -62,7 +62,9 @@ def _near_distances(
     slack = 4 * (queries.shape[1] + 8) * np.finfo(np.float64).eps * (lengths + own.square().unsqueeze(1))
     doubtful = ~(rough - slack > own.square().unsqueeze(1))  # so what is not a number stays in doubt
     row, column = doubtful.nonzero(as_tuple=True)
-    if 8 * len(row) > doubtful.numel():
+    if (
+        len(row) * queries.shape[1] > 4 * _CHUNK_ELEMENTS
+    ):  # a poor model: measuring all is no slower and takes less room
         return np.asarray(euclidean(queries, references).numpy())
     distances = np.full(doubtful.shape, _FAR)
     distances[row.numpy(), column.numpy()] = _pair_distances(queries[row], references[column]).numpy()

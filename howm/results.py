@@ -70,6 +70,12 @@ def evaluate_run(
             raise HowmError(f"{checkpoint.about['method']} has no soft binding to make hard")
         model.hard = True
 
+    if model.most_references is not None and len(chosen.unseen) > model.most_references:
+        raise HowmError(
+            f"{checkpoint.about['method']} matches slots with slots: ranking among {len(chosen.unseen)} references "
+            "would take hours; give --episodes 500"
+        )
+
     # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
     seen, unseen = matched(chosen.seen, chosen.unseen)
     on_unseen = evaluate(model, Rollouts(chosen.unseen, chosen.moving), steps)
@@ -190,19 +196,31 @@ def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
         raise HowmError(
             f"{path} has {to_plain(spec_of(dataset))}, but the model was made for {checkpoint.about['spec']}"
         )
-    if (
-        dataset.library is not None
-        and json.loads(dataset.library.to_json())["objects"] != trained["library"]["objects"]
-    ):
+    if dataset.library is not None and json.loads(dataset.library.to_json())["objects"] != trained.get(
+        "library", {}
+    ).get("objects"):
         raise HowmError(f"{path} shows other objects than the model was trained with; make it with its --library-seed")
-    if dataset.n > dataset.k and "train_scenes" in trained:
-        overlap = dataset.eval.scenes & {tuple(scene) for scene in trained["train_scenes"]}
+    if dataset.n > dataset.k == trained["k"] and "train_scenes" in trained:
+        train = {tuple(scene) for scene in trained["train_scenes"]}
+        overlap = dataset.eval.scenes & (train | _extractor_scenes(checkpoint))
         if overlap:
             raise HowmError(
                 f"{len(overlap)} evaluation scenes of {path} are training scenes of the run; use --fresh-seed"
             )
+        other = dataset.eval_seen.scenes - train
+        if other:
+            raise HowmError(
+                f"{len(other)} scenes that {path} calls seen are no training scenes of the run; use --fresh-seed"
+            )
     about = {"hash": file_hash(path), "seed": dataset.seed, "moving": dataset.moving}
     return EvaluationData(dataset.eval, dataset.eval_seen, dataset.moving, dataset.k, about)
+
+
+def _extractor_scenes(checkpoint: Checkpoint) -> set[Scene]:
+    """Scenes of this library that an extractor which was taken over has seen."""
+    extractor, data = checkpoint.about.get("extractor"), checkpoint.about["data"]
+    scenes = [tuple(scene) for scene in extractor["scenes"]] if extractor else []
+    return {scene for scene in scenes if len(scene) == data["k"] and max(scene) < data["n"]}
 
 
 def _data_path(run: Path, checkpoint: Checkpoint) -> Path:
@@ -224,7 +242,8 @@ def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int, episodes: int 
     moving = checkpoint.about["data"]["moving"]
     episodes = episodes or checkpoint.about["data"]["eval_episodes"]
     rng = np.random.default_rng([seed, _STREAM])
-    unseen = draw_unseen(train, min(DEFAULT_SCENES, episodes), rng) if train.n > train.k else train
+    known = SceneSet(train.n, train.k, tuple(sorted({*train.scenes, *_extractor_scenes(checkpoint)})))
+    unseen = draw_unseen(known, min(DEFAULT_SCENES, episodes), rng) if train.n > train.k else train
     some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]
     seen = SceneSet(train.n, train.k, tuple(some))
     on_unseen, on_seen = (collect(renderer, scenes, episodes, steps, rng, moving) for scenes in (unseen, seen))

@@ -28,6 +28,7 @@ from howm.checkpoint import (
     describe_data,
     find_checkpoint,
     load_checkpoint,
+    refuse_seen,
     save_checkpoint,
     spec_of,
     take_representation,
@@ -58,7 +59,7 @@ def train_run(
     if not 0 <= seed < 2**63:  # what torch takes
         raise HowmError(f"seed={seed} is no seed of weights; give a whole number from 0 to 2**63 - 1")
     spec = spec_of(dataset)
-    about = {
+    about: dict[str, Any] = {
         "method": config.method,
         "preset": config.preset,
         "model": to_plain(config.model),
@@ -67,7 +68,8 @@ def train_run(
     model = build_model(config.method, spec, config.model, seed)
     represent = config.represent
     if extractor is not None:
-        about["extractor"] = take_representation(model, find_checkpoint(extractor))
+        about["extractor"] = take_representation(model, about["model"], find_checkpoint(extractor))
+        refuse_seen(about["extractor"], dataset)
         represent = None
     return fit(
         model, dataset, config.train, out, seed, represent=represent, about=about, data_path=data_path,
@@ -142,6 +144,12 @@ class _Fit:
         learn, check = hold_out(dataset.train, config.hold_out, np.random.default_rng([seed, _HOLD_OUT]))
         self.transitions = Transitions(learn, config.same_scene)
         self.held_out = Transitions(check, config.same_scene)
+        if represent is not None:
+            for name in ("precision", "hold_out", "same_scene"):  # of the run, not of a phase
+                if getattr(represent, name) != getattr(config, name):
+                    raise HowmError(
+                        f"represent.{name} differs from train.{name}={getattr(config, name)}; set both alike"
+                    )
         self.phases = [_Phase("train", model, config, 0)]
         if represent is not None and model.representation is not None:
             first = _Phase("represent", model.representation, represent, 0)
@@ -184,7 +192,7 @@ class _Fit:
             finally:
                 self.directory.close()
             self._note(f"{'finished' if finished else 'time is up'} at step {self.step} after {self.seconds:.0f} s")
-        self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
+        self._leave()
         if finished:
             self.raw_model.load_state_dict(load_checkpoint(self.directory.best).weights())
         return finished
@@ -193,14 +201,24 @@ class _Fit:
         """Make ready to fit a phase from its beginning."""
         self.phase, self.config, self.best = phase, phase.config, math.inf
         self.frames: dict[Transitions, _Frames] = {}
-        if phase.name == "train" and self.raw_model.representation is not None:
-            self.raw_model.representation.requires_grad_(False)
+        representation = self.raw_model.representation
+        if representation is not None:
+            representation.requires_grad_(phase.name == "represent")
+            representation.eval()  # before anything is computed with it: no noise, no statistics of batches
         weights = [parameter for parameter in phase.module.parameters() if parameter.requires_grad]
-        optimizer: torch.optim.Optimizer = torch.optim.Adam(weights, lr=phase.config.lr, fused=True)
+        optimizer: torch.optim.Optimizer
         if phase.config.optimizer == "rmsprop":
             optimizer = torch.optim.RMSprop(weights, lr=phase.config.lr)
+        else:
+            optimizer = torch.optim.Adam(weights, lr=phase.config.lr, fused=True)
         trained = torch.compile(phase.module) if phase.config.compile else phase.module
         self.model, self.optimizer = self.accelerator.prepare(trained, optimizer)
+
+    def _leave(self) -> None:
+        """Take off what training put around a module."""
+        self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
+        if self.raw_model.representation is not None:
+            self.raw_model.representation.requires_grad_(True)
 
     def _loop(self, minutes: float | None) -> bool:
         began, cpu_began = time.monotonic() - self.seconds, time.process_time() - self.cpu_seconds
@@ -237,6 +255,7 @@ class _Fit:
         """Go on with the best representation that was found; a run that is killed from here on begins with it."""
         self.raw_model.load_state_dict(load_checkpoint(self.directory.best).weights())
         self._judge_representation()
+        self._leave()
         self._enter(self.phases[self.phases.index(self.phase) + 1])
         self._save("last")
 
@@ -258,7 +277,6 @@ class _Fit:
         truth = "unknown"
         if episodes.pictures is None:
             truth = f"{extraction_accuracy(extractor, episodes):.2f} %"
-        self._log({"step": self.step, "unexplained": error, "sharpness": float(logs["sharpness"])})
         self._note(
             f"slots: {error:.2%} of the pictures unexplained, sharpness {float(logs['sharpness']):.4f}; "
             f"frames in which every object has a slot of its own: {truth}",
@@ -325,14 +343,15 @@ class _Fit:
             self.best = held_out_loss
             self._save("best")
         self._save("last")
+        self.accelerator.wait_for_everyone()  # others may read the best checkpoint next
         self._note(f"step {self.step}: held-out loss {held_out_loss:.5f}, best {self.best:.5f}, {self.seconds:.0f} s")
 
     def _save(self, which: str) -> None:
+        tensors = {f"model.{name}": tensor for name, tensor in self.raw_model.state_dict().items()}
+        finite = all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values())
+        self._refuse_nan("largest weight", 0.0 if finite else math.inf)
         if not self.leads:
             return
-        tensors = {f"model.{name}": tensor for name, tensor in self.raw_model.state_dict().items()}
-        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
-            self._refuse_nan("largest weight", math.inf)
         if which == "last":
             for i, state in self.optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{i}.{name}": torch.as_tensor(value) for name, value in state.items()}
@@ -426,7 +445,8 @@ class _Frames:
 
     @torch.no_grad()
     def _compute(self, frames: np.ndarray) -> Tensor:
-        return self.model.represent(self.transitions.pictures(frames).to(self.device))
+        with torch.autocast(self.device.type, enabled=False):
+            return self.model.represent(self.transitions.pictures(frames).to(self.device))
 
     def __call__(self, frames: np.ndarray) -> Tensor:
         return self._compute(frames) if self.kept is None else self.kept[torch.from_numpy(frames)]

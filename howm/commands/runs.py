@@ -107,9 +107,8 @@ def _show(options: argparse.Namespace) -> int:
 
     checkpoint = load_checkpoint(find_checkpoint(options.run))
     model = rebuild(checkpoint)
-    episodes = fresh_episodes(checkpoint, options.steps, options.fresh_seed).unseen
+    episodes = fresh_episodes(checkpoint, options.steps, options.fresh_seed, max(100, options.episode + 1)).unseen
     drawn = figures(model, episodes, options.episode, options.steps)
-    options.out.mkdir(parents=True, exist_ok=True)
     for name, figure in drawn.items():
         save_figure(figure, options.out / f"{name}.png")
         print(options.out / f"{name}.png")
@@ -150,6 +149,8 @@ def _eval(options: argparse.Namespace) -> int:
 
     if options.fresh_seed is not None and (options.data or options.results):
         raise HowmError("--fresh-seed makes its own data and writes nothing; leave out --data and --results")
+    if options.results is not None and (options.hard_binding or options.data):
+        raise HowmError("--results is for what a run does on its own data; leave out --hard-binding and --data")
     if options.results is not None and options.results.is_file():
         raise HowmError(f"--results {options.results} is a file; give the folder that the results go into")
     keep_freed_memory()
@@ -165,10 +166,11 @@ def _eval(options: argparse.Namespace) -> int:
     _print_results(results)
     if options.json:
         print(json.dumps(results), flush=True)
-    if options.fresh_seed is None and not options.hard_binding and Path(options.run).is_dir():
+    own = options.fresh_seed is None and options.data is None and not options.hard_binding
+    if own and Path(options.run).is_dir():
         print(f"written to {save_results(results, Path(options.run) / 'results.json')}", file=sys.stderr)
-        if options.results is not None:
-            print(f"and to {save_results(results, results_path(results, options.results))}", file=sys.stderr)
+    if options.results is not None:
+        print(f"written to {save_results(results, results_path(results, options.results))}", file=sys.stderr)
     return 0
 
 

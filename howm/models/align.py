@@ -40,7 +40,7 @@ def matched_slots(claims: Float[Tensor, "B N S"], other: Float[Tensor, "B N S"])
 
 
 def transport(lift: Float[Tensor, "B N S"], other: Float[Tensor, "B N S"]) -> Float[Tensor, "B S S"]:
-    """How the slots of one frame are spread over those of another: rows that sum to one."""
+    """How the slots of one frame are spread over those of another: rows that sum to one, or to nothing."""
     agreement = lift.transpose(1, 2) @ other
     total: Tensor = agreement.sum(dim=2, keepdim=True)
     return agreement / total.clamp_min(1e-9)

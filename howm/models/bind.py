@@ -73,7 +73,7 @@ class Binding:
     def misnamed(self, action: Int[Tensor, "B"], shares: Float[Tensor, "B S"]) -> Float[Tensor, "B"]:
         """-log of how much some slots, given by shares, claim to be the object that acts."""
         scores = self.scores[torch.arange(len(action), device=action.device), :, action // 4]
-        return -(shares[:, : scores.shape[1]] * scores).sum(dim=1)
+        return -(shares * scores).sum(dim=1)
 
     def _choose(self, scores: Float[Tensor, "B rows S"]) -> Float[Tensor, "B rows S"]:
         """Each object among the slots; one whom no slot claims goes to the background."""

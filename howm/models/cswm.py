@@ -13,7 +13,7 @@ from howm.losses import SIGMA, contrastive
 from howm.models.bind import bind, copied, factored, scene_binding
 from howm.models.extract import FlatEncoder, MaskCNN, SharedEncoder
 from howm.models.transition import GNNTransition, MLPTransition
-from howm.models.worldmodel import State, WorldModel, WorldSpec
+from howm.models.worldmodel import State, WorldModel, WorldSpec, full_precision
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class CSWMConfig:
     def __post_init__(self) -> None:
         for name in ("hidden", "embedding", "features"):
             if getattr(self, name) < 1:
-                raise HowmError(f"model.{name}={getattr(self, name)} is too small; give 1 or more")
+                raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
         if not 0 < self.margin < math.inf:
-            raise HowmError(f"model.margin={self.margin} is no distance to keep; give a number above 0")
+            raise HowmError(f"margin={self.margin} is no distance to keep; give a number above 0")
         if not 0 < self.sigma < math.inf:
-            raise HowmError(f"model.sigma={self.sigma} is no length; give a number above 0")
+            raise HowmError(f"sigma={self.sigma} is no length; give a number above 0")
 
 
 class CSWM(WorldModel):
@@ -48,7 +48,7 @@ class CSWM(WorldModel):
         self.encoder, self.transition = encoder, transition
 
     def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
-        return State(_full_precision(self.encoder(self.extractor(obs))) * (self.sigma / SIGMA))
+        return State(full_precision(self.encoder(self.extractor(obs))) * (self.sigma / SIGMA))
 
     def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"]:
         pixels = self.extractor.features.cell_pixels
@@ -62,7 +62,7 @@ class CSWM(WorldModel):
 
     def step(self, state: State, action: Int[Tensor, "B"]) -> State:
         change = self.transition(state.slots, self.bound(state, action).to(state.slots.dtype))
-        return State(state.slots + _full_precision(change), state.binding)
+        return State(state.slots + full_precision(change), state.binding)
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         size = len(batch)
@@ -132,8 +132,3 @@ class CWMN(CSWM):
 
     def bound(self, state: State, action: Int[Tensor, "B"]) -> Float[Tensor, "B S A"]:
         return factored(action, self.n)
-
-
-def _full_precision(x: Tensor) -> Tensor:
-    """Under autocast matrix products may be rounded, but states and energies, sums of many small terms, may not."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,5 +1,6 @@
 """C-SWM with Slot Attention in place of the masks ("Other related baselines"), trained by the contrastive loss."""
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -9,13 +10,13 @@ from torch import Tensor, nn
 from howm.batches import Batch
 from howm.errors import HowmError
 from howm.losses import SIGMA, contrastive
-from howm.models.align import matched_distance, matched_to
+from howm.models.align import MATCHED_REFERENCES, matched_distance, matched_to
 from howm.models.bind import factored
 from howm.models.extract import CellFeatures
 from howm.models.mlp import MLP
 from howm.models.slots import ExtractorConfig, SlotRounds
 from howm.models.transition import GNNTransition
-from howm.models.worldmodel import State, WorldModel, WorldSpec
+from howm.models.worldmodel import State, WorldModel, WorldSpec, full_precision
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,12 @@ class CSWMSlotsConfig:
     def __post_init__(self) -> None:
         for name in ("hidden", "embedding"):
             if getattr(self, name) < 1:
-                raise HowmError(f"model.{name}={getattr(self, name)} is too small; give 1 or more")
+                raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
         for name in ("margin", "sigma"):
-            if not getattr(self, name) > 0:
-                raise HowmError(f"model.{name}={getattr(self, name)} is too small; give a number above 0")
+            if not 0 < getattr(self, name) < math.inf:
+                raise HowmError(f"{name}={getattr(self, name)} is too small; give a number above 0")
         if self.slots.kind != "slot_attention":
-            raise HowmError(f"model.slots.kind={self.slots.kind} cannot be used here; it is slot_attention")
+            raise HowmError(f"slots.kind={self.slots.kind} cannot be used here; it is slot_attention")
 
 
 class CSWMSlots(WorldModel):
@@ -56,10 +57,15 @@ class CSWMSlots(WorldModel):
     def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
         inputs = torch.relu(self.features(obs)) + self.position
         slots = self.rounds(inputs, self.queries.expand(len(obs), -1, -1))
-        return State(self.encoder(slots) * (self.config.sigma / SIGMA))
+        return State(full_precision(self.encoder(slots)) * (self.config.sigma / SIGMA))
 
     def step(self, state: State, action: Int[Tensor, "B"]) -> State:
-        return State(state.slots + self.transition(state.slots, factored(action, self.n).to(state.slots.dtype)))
+        change = self.transition(state.slots, factored(action, self.n).to(state.slots.dtype))
+        return State(state.slots + full_precision(change))
+
+    @property
+    def most_references(self) -> int | None:
+        return MATCHED_REFERENCES if self.config.matching else None
 
     def distance(
         self, predictions: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"]
@@ -69,7 +75,7 @@ class CSWMSlots(WorldModel):
         return super().distance(predictions, references)
 
     def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"]:
-        """The attention of the last round, cell by cell."""
+        """How the slots share the cells."""
         inputs = torch.relu(self.features(obs)) + self.position
         attention = self.rounds.attend(inputs, self.rounds(inputs, self.queries.expand(len(obs), -1, -1)))
         pixels = self.spec.cell_pixels

@@ -1,5 +1,6 @@
 """HOWM: slots, Action Attention and a Σ_K-equivariant transition, trained with the Aligned Loss (Section 5)."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -17,7 +18,7 @@ from howm.models.extract import join_cells
 from howm.models.mlp import MLP
 from howm.models.slots import ExtractorConfig, build_extractor
 from howm.models.transition import GNNTransition
-from howm.models.worldmodel import State, WorldModel, WorldSpec
+from howm.models.worldmodel import State, WorldModel, WorldSpec, full_precision
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class HOWMConfig:
             if getattr(self, name) < 1:
                 raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
         for name in ("margin", "sigma"):
-            if not getattr(self, name) > 0:
-                raise HowmError(f"{name}={getattr(self, name)} is too small; give a number above 0")
-        if self.witness < 0:
-            raise HowmError(f"witness={self.witness} is negative; give a weight of 0 or more")
+            if not 0 < getattr(self, name) < math.inf:
+                raise HowmError(f"{name}={getattr(self, name)} is no length; give a number above 0")
+        if not 0 <= self.witness < math.inf:
+            raise HowmError(f"witness={self.witness} is no weight; give 0 or more")
         if self.witness and self.compete == "slots":
             raise HowmError(f"witness={self.witness} needs slots that claim to be somebody; set compete=objects")
         if self.lift == "claims" and self.compete == "slots":
@@ -96,7 +97,7 @@ class HOWM(WorldModel):
 
     def represent(self, obs: Tensor) -> Float[Tensor, "B S slot"]:
         """The slots of pictures; slots that were computed before pass through."""
-        return obs if obs.dim() == 3 else self.extractor.slots(obs)
+        return obs if obs.dim() == 3 else full_precision(self.extractor.slots(obs))
 
     def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> SlotState:
         return self.read(self.represent(obs))
@@ -112,8 +113,7 @@ class HOWM(WorldModel):
         return SlotState(embeddings, actions, lift, slots)
 
     def _embeddings(self, slots: Float[Tensor, "B S slot"]) -> Float[Tensor, "B S D"]:
-        embeddings: Tensor = self.embedding(slots) * (self.config.sigma / SIGMA)
-        return embeddings
+        return full_precision(self.embedding(slots)) * (self.config.sigma / SIGMA)
 
     def step(self, state: State, action: Int[Tensor, "B"]) -> State:
         assert state.binding is not None
@@ -122,7 +122,7 @@ class HOWM(WorldModel):
     def advance(self, state: State, told: Float[Tensor, "B S 4"]) -> SlotState:
         """One step with actions that are bound; a background that an absent object's action went to stays as it is."""
         assert isinstance(state, SlotState)
-        change: Tensor = self.transition(state.slots, told)
+        change = full_precision(self.transition(state.slots, told))
         if self.extractor.has_background:
             change = torch.cat([change[:, :-1], torch.zeros_like(change[:, -1:])], dim=1)
         return replace(state, slots=state.slots + change)
@@ -131,7 +131,8 @@ class HOWM(WorldModel):
         """The state in the full MDP, whose N rows stand in the order of the actions."""
         assert isinstance(state, SlotState)
         assert state.lift is not None
-        return state.lift @ state.slots
+        with torch.autocast(state.slots.device.type, enabled=False):
+            return state.lift.to(state.slots.dtype) @ state.slots
 
     def embed(self, state: State) -> Float[Tensor, "B F"]:
         return self.lifted(state).flatten(1)
@@ -194,7 +195,10 @@ class HOWM(WorldModel):
         """
         assert current.seen is not None
         assert following.seen is not None
-        return binding.misnamed(action, changed(current.seen.detach(), following.seen.detach())).mean()
+        now, then = current.seen.detach(), following.seen.detach()
+        if self.extractor.has_background:  # which changes wherever an object uncovers it
+            now, then = now[:, :-1], then[:, :-1]
+        return binding.misnamed(action, changed(now, then)).mean()
 
     def _recall_loss(self, seen: SlotState, elsewhere: SlotState) -> Tensor:
         """How well `draw` knows an object again; trained beside, on objects of which two frames show the same one."""

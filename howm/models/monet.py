@@ -16,11 +16,11 @@ from torch.nn.functional import interpolate, logsigmoid, pad
 from howm.batches import Batch
 from howm.errors import HowmError
 from howm.losses import energy
-from howm.models.align import matched_distance, matched_to
+from howm.models.align import MATCHED_REFERENCES, matched_distance, matched_to
 from howm.models.bind import factored
 from howm.models.extract import unit
 from howm.models.transition import GNNTransition
-from howm.models.worldmodel import State, WorldModel, WorldSpec
+from howm.models.worldmodel import State, WorldModel, WorldSpec, full_precision
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,13 @@ class MONetConfig:
     def __post_init__(self) -> None:
         for name in ("latent", "channels", "hidden"):
             if getattr(self, name) < 1:
-                raise HowmError(f"monet.{name}={getattr(self, name)} is too small; give 1 or more")
+                raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
+        for name in ("beta", "gamma"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise HowmError(f"{name}={getattr(self, name)} is no weight; give 0 or more")
         for name in ("background_deviation", "object_deviation"):
-            if not getattr(self, name) > 0:
-                raise HowmError(f"monet.{name}={getattr(self, name)} is no deviation; give a number above 0")
+            if not 0 < getattr(self, name) < math.inf:
+                raise HowmError(f"{name}={getattr(self, name)} is no deviation; give a number above 0")
 
 
 class UNet(nn.Module):
@@ -84,7 +87,7 @@ class UNet(nn.Module):
 
 
 def _block(inputs: int, outputs: int) -> nn.Module:
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU())
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(outputs))
 
 
 class CellAttention(nn.Module):
@@ -246,14 +249,18 @@ class MONetBM(WorldModel):
         return self.monet
 
     def represent(self, obs: Tensor) -> Float[Tensor, "B S latent"]:
-        return obs if obs.dim() == 3 else self.monet.latents(obs)
+        return obs if obs.dim() == 3 else full_precision(self.monet.latents(obs))
 
     def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
         return State(self.represent(obs))
 
     def step(self, state: State, action: Int[Tensor, "B"]) -> State:
         told = pad(factored(action, self.n), (0, 0, self.slots - self.n, 0))  # a background slot comes first
-        return State(state.slots + self.transition(state.slots, told.to(state.slots.dtype)))
+        return State(state.slots + full_precision(self.transition(state.slots, told.to(state.slots.dtype))))
+
+    @property
+    def most_references(self) -> int:
+        return MATCHED_REFERENCES
 
     def distance(
         self, predictions: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"]

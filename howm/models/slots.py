@@ -34,9 +34,9 @@ class ExtractorConfig:
     def __post_init__(self) -> None:
         for name in ("features", "hidden", "iterations"):
             if getattr(self, name) < 1:
-                raise HowmError(f"extractor.{name}={getattr(self, name)} is too small; give 1 or more")
+                raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
         if self.slot < 3:
-            raise HowmError(f"extractor.slot={self.slot} is too small for a normalised slot; give 3 or more")
+            raise HowmError(f"slot={self.slot} is too small for a normalised slot; give 3 or more")
 
 
 class Extractor(nn.Module, ABC):
@@ -73,7 +73,8 @@ class Extractor(nn.Module, ABC):
     def forward(self, obs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         slots = self.slots(obs)
         error = (self.draw_cells(slots) - unit(split_cells(obs, self.spec.cell_pixels))).square().mean()
-        return error, {"reconstruction": error.detach(), "sharpness": self.sharpness(slots.detach())}
+        logs = {"reconstruction": error.detach()}
+        return error, logs if self.training else logs | {"sharpness": self.sharpness(slots)}
 
     def sharpness(self, slots: Float[Tensor, "B S D"]) -> Tensor:
         """How much of its best cell each object slot owns, on average: 1 where every slot owns a cell."""

@@ -81,6 +81,11 @@ class WorldModel(nn.Module, ABC):
         """
         return euclidean(predictions, references)
 
+    @property
+    def most_references(self) -> int | None:
+        """How many references a prediction can be ranked among, where its distance makes each one dear."""
+        return None
+
     def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"] | None:
         """How much of each pixel each slot stands for, of models that can say so."""
         return None
@@ -88,6 +93,11 @@ class WorldModel(nn.Module, ABC):
     @abstractmethod
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """The training loss and what to log beside it."""
+
+
+def full_precision(x: Tensor) -> Tensor:
+    """Under autocast matrix products may be rounded, but states and energies, sums of many small terms, may not."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def device_of(model: nn.Module) -> torch.device:
