@@ -25,12 +25,17 @@ BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 
 def load(folder: Path) -> Results:
-    """Results by world, N and method."""
+    """Results by world, N and method, of the paper's five objects in a scene and up to 30 in the library."""
     found: Results = {}
-    for path in sorted(folder.glob("*-n*-k*/*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        found.setdefault((result["env"], result["n"], result["method"]), []).append(result)
+    for result in read(folder):
+        if result["k"] == 5 and result["n"] <= 30:
+            found.setdefault((result["env"], result["n"], result["method"]), []).append(result)
     return found
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    paths = sorted(folder.glob("*-n*-k*/*.json"))
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
 def spread(values: list[float]) -> str:
@@ -89,6 +94,23 @@ def howm_table(results: Results) -> str:
     return "\n".join(lines)
 
 
+def reach_table(folder: Path) -> str:
+    lines = [
+        "| world | N | K | seed | extraction / binding % | paper's pool, 1 / 5 / 10 steps | hard pool "
+        "| gap, 5 steps | CPU minutes | MB |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for run in sorted(read(folder), key=lambda run: (run["k"], run["n"], run["seed"])):
+        if run["method"] == "howm" and (run["k"] != 5 or run["n"] > 30):
+            stages = " / ".join(f"{run['binding'][stage]:.2f}" for stage in ("extraction", "binding"))
+            pools = [by_steps([run], pool, STEPS) for pool in ("eval", "eval_hard")]
+            lines.append(
+                f"| {WORLDS[run['env']]} | {run['n']} | {run['k']} | {run['seed']} | {stages} | {' | '.join(pools)} "
+                f"| {run['gap']['5']:+.2f} | {costs([run])} |"
+            )
+    return "\n".join(lines)
+
+
 def ablation_table(folder: Path) -> str:
     lines = [
         "| what is changed | seeds | extraction % | binding % | paper's pool, 1 / 5 / 10 steps | hard pool |",
@@ -123,6 +145,10 @@ def tables(folder: Path) -> str:
     parts = [f"**{WORLDS[world]}**, K=5, MRR in percent\n\n{table(results, world)}" for world in shown]
     if any(method == "howm" for _, _, method in results):
         parts.append(f"**HOWM in full**, K=5, unseen scenes, MRR in percent\n\n{howm_table(results)}")
+    if any(run["k"] != 5 or run["n"] > 30 for run in read(folder)):
+        parts.append(
+            f"**Larger libraries, more objects** (8x8 cells for K=8); 100 training scenes, 120 for N=300\n\n{reach_table(folder)}"
+        )
     if (folder / "ablation").exists():
         title = "**What each part brings**: HOWM with one thing changed, Shapes, N=10, 2,000 references"
         parts.append(f"{title}\n\n{ablation_table(folder / 'ablation')}")

@@ -133,6 +133,7 @@ def _summarise(
         },
         "pool": len(chosen.unseen),
         "scenes": int(chosen.unseen.scene_index.max()) + 1,
+        "train_scenes": len(data["train_scenes"]) if "train_scenes" in data else None,
         "best_step": checkpoint.step,
         "steps": costs["step"],
         "train_seconds": costs["train_seconds"],
