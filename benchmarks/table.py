@@ -146,9 +146,8 @@ def tables(folder: Path) -> str:
     if any(method == "howm" for _, _, method in results):
         parts.append(f"**HOWM in full**, K=5, unseen scenes, MRR in percent\n\n{howm_table(results)}")
     if any(run["k"] != 5 or run["n"] > 30 for run in read(folder)):
-        parts.append(
-            f"**Larger libraries, more objects** (8x8 cells for K=8); 100 training scenes, 120 for N=300\n\n{reach_table(folder)}"
-        )
+        title = "**Larger libraries, more objects** (8x8 cells for K=8); 100 training scenes, 120 for N=300"
+        parts.append(f"{title}\n\n{reach_table(folder)}")
     if (folder / "ablation").exists():
         title = "**What each part brings**: HOWM with one thing changed, Shapes, N=10, 2,000 references"
         parts.append(f"{title}\n\n{ablation_table(folder / 'ablation')}")
