@@ -47,7 +47,7 @@ class TestContract:
         losses = []
         for _ in range(80):
             loss, logs = model(batch)
-            assert {"positive", "hinge"} <= set(logs)
+            assert "positive" in logs
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -215,7 +215,9 @@ def _print_binding(found: dict[str, Any]) -> None:
         f"extraction {found['extraction']:.2f} % of frames, binding {found['binding']:.2f} % of present objects "
         f"(weight {found['weight']:.2f} %)" + ("" if absent is None else f", absent to background {absent:.2f} %"),
         f"hard pool at {found['steps']} steps lost to: "
-        + ", ".join(f"{stage} {lost:.2f}" for stage, lost in found["lost_to"].items()),
+        + ", ".join(
+            f"{stage} {'unknown' if lost is None else f'{lost:.2f}'}" for stage, lost in found["lost_to"].items()
+        ),
         "pixel error: " + ", ".join(f"{name} {error:.2e}" for name, error in found["pixel_error"].items()),
     ]
     print("\n".join(lines), file=sys.stderr)

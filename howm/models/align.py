@@ -76,8 +76,8 @@ def matched_distance(
     total = references.shape[-2]
     if total > MATCHED_REFERENCES:
         raise HowmError(f"matching slots with {total} references takes hours; give --episodes 500")
-    ours = predictions.reshape(-1, queries, slots, 1, size // slots)
-    theirs = references.reshape(-1, total, 1, slots, size // slots)
+    ours = predictions.detach().reshape(-1, queries, slots, 1, size // slots)
+    theirs = references.detach().reshape(-1, total, 1, slots, size // slots)
     found = np.empty((len(ours), queries, total))
     for b, (some, others) in enumerate(zip(ours, theirs, strict=True)):
         for q, one in enumerate(some):
