@@ -101,6 +101,7 @@ def test_a_cell_that_runs_elsewhere_is_left_alone(tmp_path):
         assert sweep.run_cell(cell) == "running"
 
 
+@pytest.mark.slow
 def test_killed_and_called_again_a_sweep_ends_as_if_undisturbed(tmp_path):
     options = ("--methods", "cswm-n", "howm", "--envs", "shapes", "-n", 5, "--seeds", 0, "--budget", "quick",
                "--steps", 1, "--episodes", 60, "--workers", 2, "--set", *SETTINGS)  # fmt: skip
