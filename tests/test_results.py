@@ -82,6 +82,13 @@ def test_eval_prints_a_table_for_people(run):
         assert gaps == pytest.approx(list(printed[f"gap{pool}"].values()), abs=0.06)
 
 
+def test_other_data_and_parts_of_the_data_leave_the_results_of_a_run_alone(run):
+    before = contents(run)
+    for options in (("--episodes", 10), ("--fresh-seed", 1)):
+        assert howm("eval", run, "--steps", 1, *options).returncode == 0
+        assert contents(run) == before
+
+
 def test_fresh_episodes_are_of_unseen_scenes_and_leave_the_run_alone(run):
     before = contents(run)
     fresh = evaluate_run(str(run), [1], fresh_seed=3)
