@@ -148,10 +148,10 @@ def tables(folder: Path) -> str:
     if any(run["k"] != 5 or run["n"] > 30 for run in read(folder)):
         title = "**Larger libraries, more objects** (8x8 cells for K=8); 100 training scenes, 120 for N=300"
         parts.append(f"{title}\n\n{reach_table(folder)}")
-    if (folder / "ablation").exists():
+    if any(folder.glob("ablation/*.json")):
         title = "**What each part brings**: HOWM with one thing changed, Shapes, N=10, 2,000 references"
         parts.append(f"{title}\n\n{ablation_table(folder / 'ablation')}")
-    if (folder / "transfer").exists():
+    if any(folder.glob("transfer/*.json")):
         title = "**Other numbers of objects, without retraining**: trained with K=5 in a scene, 10,000 references"
         parts.append(f"{title}\n\n{transfer_table(folder / 'transfer')}")
     return "\n\n".join(parts)
