@@ -6,6 +6,8 @@ The file's header carries JSON under the key ``howm``; one file, replaced in one
 import json
 import os
 import platform
+import subprocess
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -100,7 +102,14 @@ def spec_of(dataset: Dataset) -> WorldSpec:
 
 
 def versions() -> dict[str, str]:
-    return {"howm": __version__, "torch": torch.__version__, "python": platform.python_version()}
+    """What made a run; the commit where the package is used from a clone of its repository."""
+    found = {"howm": __version__, "torch": torch.__version__, "python": platform.python_version()}
+    root = Path(__file__).parents[1]
+    if (root / ".git").exists():
+        with suppress(OSError, subprocess.SubprocessError):
+            asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
+            found["commit"] = asked.stdout.strip()
+    return found
 
 
 def shipped() -> list[str]:

@@ -86,6 +86,10 @@ def evaluate_run(
 
     costs = load_checkpoint(find_checkpoint(run, "last")).about
     results = _summarise(checkpoint, chosen, on_unseen, on_seen, comparable, costs)
+    results["config"] = {
+        name: checkpoint.about[name] for name in ("model", "represent", "train") if checkpoint.about.get(name)
+    }
+    results["curve"] = _curve(Path(run))
     results["params"] = sum(parameter.numel() for parameter in model.parameters())
     masked = segmentation(model, chosen.unseen) if chosen.unseen.cells is not None else None
     if masked is not None:
@@ -142,6 +146,13 @@ def _summarise(
         "data": chosen.about,
         "versions": about["versions"],
     }
+
+
+def _curve(run: Path) -> list[dict[str, float]]:
+    """What was measured on held-out training episodes along the way; empty for a model without a run directory."""
+    path = run / "metrics.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    return [row for row in rows if "held_out_loss" in row]
 
 
 def results_path(results: dict[str, Any], folder: Path) -> Path:

@@ -66,6 +66,18 @@ def test_eval_prints_the_results_as_the_last_line_and_writes_them(run, tmp_path)
     assert (printed["pool"], printed["scenes"], printed["steps"]) == (90, 10, 8)
 
 
+def test_results_say_how_they_were_made(run):
+    results = evaluate_run(str(run), (1,))
+    assert results["config"]["train"]["steps"] == 8
+    assert results["config"]["model"]["hidden"] == 8
+    assert [row["step"] for row in results["curve"]] == [4, 8]
+    assert (
+        min(row["held_out_loss"] for row in results["curve"])
+        == load_checkpoint(run / "best.safetensors").about["best_held_out_loss"]
+    )
+    assert results["versions"].keys() >= {"howm", "torch", "python"}
+
+
 def test_eval_prints_a_table_for_people(run):
     result = howm("eval", run, "--steps", 1, 3, "--fresh-seed", 2, "--json")
     printed, lines = json.loads(result.stdout), result.stderr.splitlines()
