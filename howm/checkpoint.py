@@ -178,6 +178,7 @@ def take_representation(model: WorldModel, config: dict[str, Any], path: Path) -
         "seed": about["seed"],
         "data": data["hash"],
         "scenes": data.get("train_scenes", []),
+        **about.get("slots_took", {}),
     }
 
 

@@ -2,6 +2,7 @@
 
 OUT/sweep.yaml                                      what was asked for
 OUT/data/<env>-n<N>-k<K>-seed<S>.h5                 made once, shared by all methods
+OUT/extractors/<env>-n<N>-k<K>-seed<S>-<digest>/    trained once, where several cells want the same
 OUT/runs/<env>-n<N>-k<K>/<method>-seed<S>/          a run, gone on with when it was killed
 OUT/results/<env>-n<N>-k<K>/<method>-seed<S>.json   finished: status ok; or OM or failed, with the reason
 OUT/logs/<env>-n<N>-k<K>/<method>-seed<S>.txt       what the commands said
@@ -9,22 +10,26 @@ OUT/logs/<env>-n<N>-k<K>/<method>-seed<S>.txt       what the commands said
 
 import ctypes
 import fcntl
+import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
+from howm.config import parse_settings, read_yaml, to_plain
 from howm.errors import HowmError
 from howm.library import WORLDS
-from howm.models.methods import find_method
+from howm.models.methods import METHODS, RunConfig, find_method
 from howm.results import save_results
 
 BudgetName = Literal["quick", "cpu", "paper"]
@@ -40,10 +45,29 @@ class Budget:
 
 
 BUDGETS: dict[str, Budget] = {
-    "quick": Budget("cpu", 0.3, 1_000),
+    "quick": Budget("cpu", 0.25, 1_000),
     "cpu": Budget("cpu", 1.0, 10_000),
     "paper": Budget("paper", 1.0, 10_000),
 }
+
+
+def paper_grid(budget: str) -> dict[str, Any]:
+    """The grid of the paper's tables; in a hurry the smaller libraries and one seed."""
+    return {"n": [5, 10], "large": [], "seeds": [0]} if budget == "quick" else {}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with some of its keys changed, under a name of its own."""
+
+    name: str
+    method: str
+    settings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", self.name):
+            raise HowmError(f"name={self.name!r} cannot be part of a file's name; use letters, digits and hyphens")
+        find_method(self.method)
 
 
 @dataclass(frozen=True, order=True)
@@ -65,13 +89,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class SweepConfig:
-    """The grid. ``settings`` override keys of every method that has them; ``large`` are sizes for Shapes alone."""
+    """The grid. ``settings`` override keys of every method that has them; ``large`` are sizes for Shapes alone.
 
-    methods: tuple[str, ...] = ("cswm-n", "cswm-k", "cswm-k-ca", "cwm-n", "monet-bm", "howm-paper", "howm")
+    ``variants`` are run beside the methods. ``train_scenes`` and ``grid`` are those of `howm data make`.
+    """
+
+    methods: tuple[str, ...] = tuple(METHODS)
+    variants: tuple[Variant, ...] = ()
     envs: tuple[str, ...] = ("shapes", "rush_hour")
     n: tuple[int, ...] = (5, 10, 20)
     large: tuple[int, ...] = (30,)
     k: int = 5
+    grid: str = "5x5"
+    train_scenes: int | None = None
     seeds: tuple[int, ...] = (0, 1, 2)
     budget: BudgetName = "cpu"
     steps: tuple[int, ...] = (1, 5, 10)
@@ -79,11 +109,19 @@ class SweepConfig:
     settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("methods", "envs", "n", "seeds", "steps"):
+        for name in ("envs", "seeds", "steps"):
             if not getattr(self, name):
                 raise HowmError(f"a sweep needs at least one value of {name}")
+        if not self.methods and not self.variants:
+            raise HowmError("a sweep needs at least one of methods or variants")
+        if not self.n and not self.large:
+            raise HowmError("a sweep needs at least one value of n")
         for method in self.methods:
             find_method(method)
+        names = [*self.methods, *(variant.name for variant in self.variants)]
+        for name in names:
+            if names.count(name) > 1:
+                raise HowmError(f"{name} stands twice among the methods and variants; give each a name of its own")
         for env in self.envs:
             if env not in WORLDS:
                 raise HowmError(f"unknown world {env!r}; choose one of {', '.join(WORLDS)}")
@@ -96,39 +134,111 @@ class SweepConfig:
             raise HowmError(f"episodes={self.episodes} are too few to rank among; give 2 or more")
         if min(self.steps) < 1:
             raise HowmError(f"steps={list(self.steps)} cannot be evaluated; give numbers of 1 or more")
+        for cell in self.cells():
+            self.run_config(cell)  # refuses settings that a method has not
 
     @property
     def eval_episodes(self) -> int:
         return self.episodes or BUDGETS[self.budget].eval_episodes
 
+    @property
+    def rows(self) -> dict[str, Variant]:
+        """All methods and variants by name."""
+        return {row.name: row for row in (*(Variant(name, name) for name in self.methods), *self.variants)}
+
     def cells(self) -> list[Cell]:
         """Seed by seed and small libraries first, so that a sweep that is cut short has some of everything."""
         return [
-            Cell(env, n, self.k, method, seed)
+            Cell(env, n, self.k, name, seed)
             for seed in self.seeds
             for n in sorted({*self.n, *self.large})
             for env in self.envs
-            for method in self.methods
+            for name in self.rows
             if n in self.n or env == "shapes"
         ]
+
+    def overrides(self, cell: Cell) -> list[str]:
+        """What the cell changes of its method's preset."""
+        row, budget = self.rows[cell.method], BUDGETS[self.budget]
+        config = find_method(row.method).config(budget.preset)
+        groups = {"train": config.train} | ({"represent": config.represent} if config.represent else {})
+        settings = []
+        if budget.share != 1:
+            settings = [f"{group}.steps={max(1, round(budget.share * c.steps))}" for group, c in groups.items()]
+        known = ("model", *groups)
+        settings += [setting for setting in self.settings if setting.partition(".")[0] in known]
+        return [*settings, *row.settings]
+
+    def run_config(self, cell: Cell) -> RunConfig:
+        preset = BUDGETS[self.budget].preset
+        return find_method(self.rows[cell.method].method).config(preset, parse_settings(self.overrides(cell)))
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A sweep at a glance: how many cells are in which state, and how far the running ones are."""
+
+    counts: Counter[str]
+    running: dict[Cell, float]  # the share of its training steps
+    seconds_left: float | None  # None while there is nothing to judge by
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{self.counts[name]} {name}" for name in STATUSES if self.counts[name])
+        left = "" if self.seconds_left is None else f"; about {max(1, round(self.seconds_left / 60))} minutes left"
+        return counts + left
+
+
+STATUSES = ("ok", "OM", "failed", "running", "waiting")
 
 
 class Sweep:
     """The folder of a sweep: what its cells need, and what is known of them."""
 
-    def __init__(self, folder: Path, config: SweepConfig, memory_mb: float | None = None, threads: int = 1) -> None:
+    def __init__(
+        self, folder: Path, config: SweepConfig, memory_mb: float | None = None, threads: int = 1,
+        results: Path | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.config, self.memory_mb, self.threads = folder, config, memory_mb, threads
+        self.results = results or folder / "results"
 
     def result_path(self, cell: Cell) -> Path:
-        return self.folder / "results" / f"{cell.name}.json"
+        return self.results / f"{cell.name}.json"
+
+    def run_path(self, cell: Cell) -> Path:
+        return self.folder / "runs" / cell.name
 
     def status(self, cell: Cell) -> str:
-        """ok, OM, failed, running or waiting."""
+        """One of STATUSES; a cell that failed before is running when it is tried again."""
+        with _lock(self._lock_path(cell), seconds=0) as mine:
+            if not mine:
+                return "running"
         path = self.result_path(cell)
-        if path.exists():
-            return str(json.loads(path.read_text(encoding="utf-8"))["status"])
-        with _lock(self._lock_path(cell), wait=False) as mine:
-            return "waiting" if mine else "running"
+        return str(json.loads(path.read_text(encoding="utf-8"))["status"]) if path.exists() else "waiting"
+
+    def overview(self) -> Overview:
+        """Time left is judged by the work that was done since this call of the sweep began."""
+        statuses = {cell: self.status(cell) for cell in self.config.cells()}
+        running = {cell: self._share(cell) for cell, status in statuses.items() if status == "running"}
+        began = self.config_path.stat().st_mtime if self.config_path.exists() else time.time()
+        paths = [self.result_path(cell) for cell, status in statuses.items() if status in ("ok", "OM", "failed")]
+        done = sum(path.stat().st_mtime > began for path in paths) + sum(running.values())
+        open_cells = sum(status in ("running", "waiting") for status in statuses.values()) - sum(running.values())
+        left = (time.time() - began) / done * open_cells if done and open_cells else None
+        return Overview(Counter(statuses.values()), running, left)
+
+    @property
+    def config_path(self) -> Path:
+        return self.folder / "sweep.yaml"
+
+    def _share(self, cell: Cell) -> float:
+        """The share of its steps that a running cell has trained; evaluation counts as nothing."""
+        config = self.config.run_config(cell)
+        steps = config.train.steps + (config.represent.steps if config.represent else 0)
+        try:
+            lines = (self.run_path(cell) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            return min(1.0, float(json.loads(lines[-1])["step"]) / steps)
+        except (OSError, IndexError, ValueError):  # not begun, or in the middle of a line
+            return 0.0
 
     def open_cells(self) -> list[Cell]:
         """What is still to do: also what failed before, and what did not fit into a smaller memory limit."""
@@ -143,50 +253,70 @@ class Sweep:
             return self.memory_mb is not None and self.memory_mb <= result["memory_limit_mb"]
         return bool(result["status"] == "ok")
 
-    def run_cell(self, cell: Cell) -> str:
-        """Do what is left of a cell and give its status; an error of the cell is a result, not an exception."""
-        with _lock(self._lock_path(cell), wait=False) as mine:
+    def run_cell(self, cell: Cell, patience: float = 2) -> str:
+        """Do what is left of a cell and give its status; an error of the cell is a result, not an exception.
+
+        Who has the cell's lock for an instant asks for its status; who has it for longer than ``patience`` runs it.
+        """
+        with _lock(self._lock_path(cell), patience) as mine:
             if not mine:
                 return "running"  # elsewhere
-            if self._closed(cell):
-                return self.status(cell)
-            try:
-                data = self._data(cell)
-                run = self.folder / "runs" / cell.name
-                self._howm(cell, "train", *self._train_options(cell), "--data", str(data), "--out", str(run))
-                pool = find_method(cell.method).pool
-                some = ["--episodes", str(min(pool, self.config.eval_episodes))] if pool else []
-                steps = [str(k) for k in self.config.steps]
-                self._howm(cell, "eval", str(run), *some, "--steps", *steps, "--results", str(self.folder / "results"))
-            except _CellError as error:
-                save_results({"status": error.status, **_described(cell), **error.about}, self.result_path(cell))
-            result: dict[str, Any] = json.loads(self.result_path(cell).read_text(encoding="utf-8"))
-            return str(result["status"])
+            if not self._closed(cell):
+                try:
+                    save_results(self._make(cell), self.result_path(cell))
+                except _CellError as error:
+                    save_results({"status": error.status, **_described(cell), **error.about}, self.result_path(cell))
+        return self.status(cell)
 
-    def _train_options(self, cell: Cell) -> list[str]:
-        method, budget = find_method(cell.method), BUDGETS[self.config.budget]
-        config = method.config(budget.preset)
-        groups = {"train": config.train} | ({"represent": config.represent} if config.represent else {})
-        settings = []
-        if budget.share != 1:
-            settings = [f"{group}.steps={max(1, round(budget.share * c.steps))}" for group, c in groups.items()]
-        known = ("model", *groups)
-        settings += [setting for setting in self.config.settings if setting.partition(".")[0] in known]
-        options = ["--method", cell.method, "--preset", budget.preset, "--seed", str(cell.seed), "--resume"]
+    def _make(self, cell: Cell) -> dict[str, Any]:
+        """Train and evaluate what is left of a cell."""
+        data, run, method = self._data(cell), self.run_path(cell), find_method(self.config.rows[cell.method].method)
+        extractor = self._extractor(cell, data)
+        taken = ["--extractor", str(extractor)] if extractor else []
+        self._howm(cell, "train", *self._train_options(cell, data), "--out", str(run), *taken)
+        some = ["--episodes", str(min(method.pool, self.config.eval_episodes))] if method.pool else []
+        self._howm(cell, "eval", str(run), *some, "--steps", *map(str, self.config.steps))
+        results: dict[str, Any] = json.loads((run / "results.json").read_text(encoding="utf-8"))
+        return results if cell.method == method.name else results | {"variant": cell.method}
+
+    def _train_options(self, cell: Cell, data: Path) -> list[str]:
+        method, settings = self.config.rows[cell.method].method, self.config.overrides(cell)
+        preset = BUDGETS[self.config.budget].preset
+        options = ["--method", method, "--preset", preset, "--data", str(data), "--seed", str(cell.seed), "--resume"]
         return options + (["--set", *settings] if settings else [])
+
+    def _extractor(self, cell: Cell, data: Path) -> Path | None:
+        """The run with the slots that this cell shares with others, trained if need be; None where it shares none."""
+        mine = self._slots_of(cell)
+        sharing = [other for other in self.config.cells() if mine is not None and self._slots_of(other) == mine]
+        begun = self.run_path(cell) / "config.yaml"
+        if mine is None or len(sharing) < 2 or (begun.exists() and "extractor" not in read_yaml(str(begun))):
+            return None
+        digest = hashlib.sha256(mine.encode()).hexdigest()[:8]
+        path = self.folder / "extractors" / f"{cell.world}-seed{cell.seed}-{digest}"
+        options = self._train_options(sharing[0], data)  # the same ones, whichever of them comes first
+        with _lock(self.folder / "locks" / f"extractor-{path.name}.lock"):
+            self._howm(cell, "train", *options, "--out", str(path), "--represent-only")
+        return path
+
+    def _slots_of(self, cell: Cell) -> str | None:
+        """All that decides what the slots of a cell will be; None where they are not trained first."""
+        config, group = self.config.run_config(cell), find_method(self.config.rows[cell.method].method).represents
+        if group is None or getattr(config.model, "joint", False):
+            return None
+        slots = to_plain(getattr(config.model, group))
+        return json.dumps([cell.world, cell.seed, config.method, slots, to_plain(config.represent)], sort_keys=True)
 
     def _data(self, cell: Cell) -> Path:
         path = self.folder / "data" / f"{cell.world}-seed{cell.seed}.h5"
-        with _lock(self.folder / "locks" / f"{path.name}.lock", wait=True):
+        with _lock(self.folder / "locks" / f"{path.name}.lock"):
             if not path.exists():
-                world = ("--env", cell.env, "-n", str(cell.n), "-k", str(cell.k), "--seed", str(cell.seed))
-                length = (
-                    "--eval-episodes",
-                    str(self.config.eval_episodes),
-                    "--eval-steps",
-                    str(max(self.config.steps)),
-                )
-                self._howm(cell, "data", "make", *world, *length, "-o", str(path))
+                world = ["--env", cell.env, "-n", str(cell.n), "-k", str(cell.k), "--grid", self.config.grid]
+                amounts = ["--eval-episodes", str(self.config.eval_episodes)]
+                amounts += ["--eval-steps", str(max(self.config.steps))]
+                if self.config.train_scenes is not None:
+                    amounts += ["--train-scenes", str(self.config.train_scenes)]
+                self._howm(cell, "data", "make", *world, "--seed", str(cell.seed), *amounts, "-o", str(path))
         return path
 
     def _howm(self, cell: Cell, *arguments: str) -> None:
@@ -252,35 +382,50 @@ def _described(cell: Cell) -> dict[str, Any]:
 
 
 @contextmanager
-def _lock(path: Path, wait: bool) -> Iterator[bool]:
-    """Hold a lock that ends with its process, however that ends; False where another process has it."""
+def _lock(path: Path, seconds: float | None = None) -> Iterator[bool]:
+    """Hold a lock that ends with its process, however that ends; False where another has it for so many seconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
+        if seconds is None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield True
             return
-        yield True
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    break
+                time.sleep(0.05)
+            else:
+                yield True
+                return
+        yield False
 
 
-Report = Callable[[Cell, str, int, int, float], None]  # cell, status, finished so far, all, seconds left
+class Listener(Protocol):
+    """Is told of a sweep while it runs."""
+
+    def ended(self, cell: Cell, status: str) -> None: ...
+
+    def tick(self) -> None:
+        """About once a second."""
 
 
-def run_local(sweep: Sweep, cells: Sequence[Cell], workers: int, report: Report) -> dict[Cell, str]:
+def run_local(sweep: Sweep, cells: Sequence[Cell], workers: int, listener: Listener) -> dict[Cell, str]:
     """All cells, ``workers`` at a time, in processes of this machine."""
-    began = time.monotonic()
     found: dict[Cell, str] = {}
     with ThreadPoolExecutor(workers) as pool:
         jobs: dict[Future[str], Cell] = {pool.submit(sweep.run_cell, cell): cell for cell in cells}
         try:
             left = set(jobs)
             while left:
-                ended, left = wait(left, return_when=FIRST_COMPLETED)
+                ended, left = wait(left, timeout=1, return_when=FIRST_COMPLETED)
                 for job in ended:
                     found[jobs[job]] = job.result()
-                    seconds = (time.monotonic() - began) / len(found) * len(left)
-                    report(jobs[job], found[jobs[job]], len(found), len(cells), seconds)
+                    listener.ended(jobs[job], found[jobs[job]])
+                listener.tick()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -288,7 +433,7 @@ def run_local(sweep: Sweep, cells: Sequence[Cell], workers: int, report: Report)
 
 
 def run_on_ray(
-    sweep: Sweep, cells: Sequence[Cell], address: str | None, gpus: float, report: Report
+    sweep: Sweep, cells: Sequence[Cell], address: str | None, gpus: float, listener: Listener
 ) -> dict[Cell, str]:
     """The same cells as tasks of a Ray cluster whose nodes share the folder; a task whose node dies is run again.
 
@@ -298,22 +443,25 @@ def run_on_ray(
         import ray
     except ImportError as error:
         raise HowmError("Ray is not installed; pip install 'howm[ray]' or use --engine local") from error
-    began = time.monotonic()
     found: dict[Cell, str] = {}
     started = not ray.is_initialized()
     if started:
-        ray.init(address=address, logging_level="error", log_to_driver=False)
+        try:
+            ray.init(address=address, logging_level="error", log_to_driver=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise HowmError(f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}") from error
     try:
         memory = {} if sweep.memory_mb is None else {"memory": int(sweep.memory_mb * 2**20)}
         task = ray.remote(num_cpus=sweep.threads, num_gpus=gpus, max_retries=-1, **memory)(Sweep.run_cell)
-        jobs = {task.remote(sweep, cell): cell for cell in cells}
+        patience = 60.0  # the worker of a node that died may take a while to die itself
+        jobs = {task.remote(sweep, cell, patience): cell for cell in cells}
         left = list(jobs)
         while left:
-            ended, left = ray.wait(left)
+            ended, left = ray.wait(left, timeout=1)
             for job in ended:
                 found[jobs[job]] = ray.get(job)
-                seconds = (time.monotonic() - began) / len(found) * len(left)
-                report(jobs[job], found[jobs[job]], len(found), len(cells), seconds)
+                listener.ended(jobs[job], found[jobs[job]])
+            listener.tick()
     finally:
         if started:
             ray.shutdown()

@@ -49,12 +49,13 @@ _HOLD_OUT, _TRAIN, _CHECK = range(100, 103)  # random streams of a run, apart fr
 
 def train_run(
     config: RunConfig, dataset: Dataset, out: Path, seed: int = 0, *, data_path: str | None = None,
-    data_hash: str | None = None, extractor: str | None = None, resume: bool = False, minutes: float | None = None,
-    tensorboard: bool = False,
+    data_hash: str | None = None, extractor: str | None = None, represent_only: bool = False, resume: bool = False,
+    minutes: float | None = None, tensorboard: bool = False,
 ) -> bool:  # fmt: skip
     """Train a method of the table in a run directory; True when it is finished, False when time ran out.
 
-    ``extractor`` names a run whose representation is taken over instead of training one.
+    ``extractor`` names a run whose representation is taken over instead of training one; ``represent_only`` trains one
+    for others to take over, and a call without it goes on from there.
     """
     if not 0 <= seed < 2**63:  # what torch takes
         raise HowmError(f"seed={seed} is no seed of weights; give a whole number from 0 to 2**63 - 1")
@@ -71,16 +72,19 @@ def train_run(
         about["extractor"] = take_representation(model, about["model"], find_checkpoint(extractor))
         refuse_seen(about["extractor"], dataset)
         represent = None
+    if represent_only and (represent is None or model.representation is None):
+        raise HowmError("there are no slots to train first in this run; leave out --represent-only")
     return fit(
-        model, dataset, config.train, out, seed, represent=represent, about=about, data_path=data_path,
-        data_hash=data_hash, resume=resume, minutes=minutes, tensorboard=tensorboard,
+        model, dataset, config.train, out, seed, represent=represent, represent_only=represent_only, about=about,
+        data_path=data_path, data_hash=data_hash, resume=resume, minutes=minutes, tensorboard=tensorboard,
     )  # fmt: skip
 
 
 def fit(
     model: WorldModel, dataset: Dataset, config: TrainConfig, out: Path, seed: int = 0, *,
-    represent: TrainConfig | None = None, about: dict[str, Any] | None = None, data_path: str | None = None,
-    data_hash: str | None = None, resume: bool = False, minutes: float | None = None, tensorboard: bool = False,
+    represent: TrainConfig | None = None, represent_only: bool = False, about: dict[str, Any] | None = None,
+    data_path: str | None = None, data_hash: str | None = None, resume: bool = False, minutes: float | None = None,
+    tensorboard: bool = False,
 ) -> bool:  # fmt: skip
     """Fit ``model``, leave checkpoints and metrics in ``out``, and, when finished, the best weights in ``model``.
 
@@ -90,7 +94,7 @@ def fit(
     """
     run = RunDirectory(Path(out), resume)
     return _Fit(model, dataset, config, represent, run, seed, about or {"method": None}, data_path, data_hash).run(
-        resume, minutes, tensorboard
+        resume, minutes, tensorboard, represent_only
     )
 
 
@@ -158,6 +162,7 @@ class _Fit:
         self.about["represent"] = None if represent is None else to_plain(represent)
         self.about |= {"data": describe_data(dataset, data_hash), "processes": self.accelerator.num_processes}
         self.step, self.seconds, self.cpu_seconds, self.peak_memory_mb, self.best = 0, 0.0, 0.0, 0.0, math.inf
+        self.slots_took: dict[str, float] = {}  # what others who take over the slots need not spend
 
     @property
     def leads(self) -> bool:
@@ -166,10 +171,11 @@ class _Fit:
 
     @property
     def steps(self) -> int:
-        """Of all phases together."""
-        return self.phases[-1].end
+        """Of all phases together that are to be run."""
+        return self.phases[0 if self.represent_only else -1].end
 
-    def run(self, resume: bool, minutes: float | None, tensorboard: bool) -> bool:
+    def run(self, resume: bool, minutes: float | None, tensorboard: bool, represent_only: bool) -> bool:
+        self.represent_only = represent_only
         self._enter(self.phases[0])
         if resume and self.directory.last.exists():
             self._restore(load_checkpoint(self.directory.last))
@@ -195,6 +201,8 @@ class _Fit:
         self._leave()
         if finished:
             self.raw_model.load_state_dict(load_checkpoint(self.directory.best).weights())
+        if finished and represent_only and self.phase.name == "represent":
+            self._judge_representation()
         return finished
 
     def _enter(self, phase: _Phase) -> None:
@@ -356,6 +364,8 @@ class _Fit:
             for i, state in self.optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{i}.{name}": torch.as_tensor(value) for name, value in state.items()}
         self.peak_memory_mb = max(self.peak_memory_mb, _peak_memory_mb())
+        if self.phase.name == "represent":
+            self.slots_took = {"train_seconds": self.seconds, "train_cpu_seconds": self.cpu_seconds}
         progress = {
             "step": self.step,
             "phase": self.phase.name,
@@ -363,6 +373,7 @@ class _Fit:
             "train_seconds": self.seconds,
             "train_cpu_seconds": self.cpu_seconds,
             "peak_memory_mb": self.peak_memory_mb,
+            "slots_took": self.slots_took,
             "scaler": self.accelerator.scaler.state_dict() if self.accelerator.scaler is not None else None,
         }
         path = self.directory.best if which == "best" else self.directory.last
@@ -389,7 +400,7 @@ class _Fit:
         if self.accelerator.scaler is not None and about["scaler"] is not None:
             self.accelerator.scaler.load_state_dict(about["scaler"])
         self.step, self.seconds, self.cpu_seconds = about["step"], about["train_seconds"], about["train_cpu_seconds"]
-        self.peak_memory_mb = about["peak_memory_mb"]
+        self.peak_memory_mb, self.slots_took = about["peak_memory_mb"], about.get("slots_took", {})
         self.best = math.inf if about["best_held_out_loss"] is None else about["best_held_out_loss"]
 
     def _refuse_nan(self, what: str, value: float) -> None:

@@ -393,6 +393,28 @@ def test_joint_training_trains_the_extractor_too(data, tmp_path):
     assert all(name in rows[0] for name in ("positive", "reconstruction"))
 
 
+def test_slots_can_be_trained_alone_for_others_and_gone_on_with(data, tmp_path):
+    save_dataset(data, tmp_path / "data.h5")
+    alone, whole, other = (tmp_path / name for name in ("alone", "whole", "other"))
+    assert train_run(tiny(), data, alone, 1, represent_only=True)
+    assert load_checkpoint(alone / "last.safetensors").about["phase"] == "represent"
+    assert "every object has a slot" in (alone / "log.txt").read_text()
+    with pytest.raises(HowmError, match="only the representation"):
+        howm.load(alone)
+    train_run(tiny(), data, other, 1, extractor=str(alone))
+    taken, own = (load_checkpoint(run / "last.safetensors").about for run in (other, alone))
+    assert taken["extractor"]["train_cpu_seconds"] == own["slots_took"]["train_cpu_seconds"] > 0
+    results = evaluate_run(str(other), (1,), data=tmp_path / "data.h5")
+    assert results["train_cpu_seconds"] == taken["train_cpu_seconds"] + own["slots_took"]["train_cpu_seconds"]
+
+    assert train_run(tiny(), data, alone, 1, resume=True)
+    train_run(tiny(), data, whole, 1)
+    one, both = (load_checkpoint(run / "last.safetensors").tensors for run in (alone, whole))
+    assert all(torch.equal(one[name], both[name]) for name in both)
+    with pytest.raises(HowmError, match="leave out --represent-only"):
+        train_run(tiny(), data, tmp_path / "none", 1, extractor=str(alone), represent_only=True)
+
+
 def test_an_extractor_is_taken_over_also_from_a_larger_library(data, tmp_path):
     larger = make_dataset("shapes", 60, 3, amounts=AMOUNTS, train_scenes=40)
     other_split = make_dataset("shapes", 6, 3, seed=1, amounts=AMOUNTS)

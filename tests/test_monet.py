@@ -5,11 +5,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import avg_pool2d
 
 from howm import METHODS, Transitions, WorldSpec, make_dataset
 from howm.dataset import Amounts
 from howm.errors import HowmError
 from howm.models.align import matched_to
+from howm.models.extract import join_cells
 from howm.models.methods import build_model
 from howm.models.monet import MONet, MONetConfig
 from howm.results import evaluate_run
@@ -42,7 +44,8 @@ def test_masks_explain_every_pixel_once(resolution, background_slot, data):
     assert torch.allclose(masks.sum(dim=1), torch.ones(4, 50, 50), atol=1e-5)
     assert monet.latents(obs).shape == (4, 6 + background_slot, 4)
     colours, log_masks = monet.decode(monet.latents(obs))
-    assert colours.shape == (4, 6 + background_slot, 3, 50, 50)
+    elements, channels = (25, 300) if resolution == "cells" else (2500, 3)
+    assert colours.shape == (4, 6 + background_slot, elements, channels)
     assert torch.allclose(log_masks.exp().sum(dim=1), torch.ones(()), atol=1e-5)
     loss, logs = monet.train()(obs)
     loss.backward()
@@ -50,17 +53,33 @@ def test_masks_explain_every_pixel_once(resolution, background_slot, data):
     assert all(parameter.grad is not None for parameter in monet.parameters())
 
 
-def test_the_likelihood_is_that_of_a_mixture(data):
+@pytest.mark.parametrize("resolution", ["cells", "pixels"])
+def test_the_likelihood_is_that_of_a_mixture(resolution, data):
+    """Of pixels; those of a cell count as their mean, so many times."""
     torch.manual_seed(0)
-    monet = MONet(WorldSpec(6, 3), MONetConfig(resolution="cells", hidden=16, beta=0.0, gamma=0.0)).double().eval()
+    monet = MONet(WorldSpec(6, 3), MONetConfig(resolution=resolution, hidden=16, beta=0.0, gamma=0.0)).double().eval()
     obs = pictures(data).double() / 255
     masks, (colours, _) = monet.masks(obs), monet.decode(monet.latents(obs))
-    density = torch.zeros(4, 50, 50, dtype=torch.float64)
+    density = torch.zeros(4, 50 // monet.scale, 50 // monet.scale, dtype=torch.float64)
     for s in range(6):
-        normal = torch.distributions.Normal(colours[:, s], 0.09 if s == 0 else 0.11)
-        density += masks[:, s] * normal.log_prob(obs.permute(0, 3, 1, 2)).sum(dim=1).exp()
+        normal = torch.distributions.Normal(join_cells(colours[:, s], 50, 50, monet.scale), 0.09 if s == 0 else 0.11)
+        log_density = avg_pool2d(normal.log_prob(obs).sum(dim=3), monet.scale)
+        density += masks[:, s, :: monet.scale, :: monet.scale] * log_density.exp()
     loss, _ = monet(obs)
-    assert loss.item() == pytest.approx(-density.log().sum(dim=(1, 2)).mean().item())
+    assert loss.item() == pytest.approx(-density.log().sum(dim=(1, 2)).mean().item() * monet.scale**2)
+
+
+@pytest.mark.parametrize("resolution", ["cells", "pixels"])
+def test_the_first_layer_sees_picture_and_mask_side_by_side(resolution, data):
+    """It is computed apart for both; this is what the table says."""
+    torch.manual_seed(0)
+    monet = MONet(WorldSpec(6, 3), MONetConfig(resolution=resolution, hidden=16)).double().eval()
+    obs = pictures(data).double() / 255
+    picture, masks = obs.permute(0, 3, 1, 2), monet.masks(obs)
+    for s in range(6):
+        mask = masks[:, s : s + 1]
+        layer = monet.see(torch.cat([picture * mask if resolution == "cells" else picture, mask], dim=1))
+        assert torch.allclose(monet.encoder(layer)[:, :4], monet.latents(obs)[:, s])
 
 
 def test_the_paper_preset_has_the_papers_sizes(data):

@@ -8,10 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from howm import METHODS
+from howm.config import read_yaml
 from howm.errors import HowmError
-from howm.sweep import Cell, Sweep, SweepConfig, run_local
+from howm.storage import load_dataset
+from howm.sweep import Cell, Sweep, SweepConfig, Variant, run_local
 
 SETTINGS = (
     *("train.steps=4", "train.batch=8", "train.check_every=2", "train.log_every=2", "train.warmup=0"),
@@ -24,8 +28,17 @@ def small(**changes) -> SweepConfig:
     return SweepConfig(**{**GRID, "methods": ("cswm-n", "howm"), "settings": SETTINGS, **changes})
 
 
-def silent(*_) -> None:
-    pass
+class Recorder:
+    """Hears of a sweep, as a terminal does."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str]] = []
+
+    def ended(self, cell: Cell, status: str) -> None:
+        self.heard.append((cell.method, status))
+
+    def tick(self) -> None:
+        pass
 
 
 def howm(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -35,7 +48,7 @@ def howm(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_the_grid_of_the_paper():
     cells = SweepConfig().cells()
-    assert len(cells) == 7 * 3 * (4 + 3)
+    assert len(cells) == len(METHODS) * 3 * (4 + 3)
     assert {cell.n for cell in cells if cell.env == "rush_hour"} == {5, 10, 20}
     assert {cell.n for cell in cells if cell.env == "shapes"} == {5, 10, 20, 30}
     assert cells[0].seed == 0
@@ -51,6 +64,12 @@ def test_the_grid_of_the_paper():
         ({"seeds": (-1,)}, "seed=-1"),
         ({"steps": ()}, "steps"),
         ({"steps": (0,)}, "steps"),
+        ({"n": ()}, "value of n"),
+        ({"methods": ()}, "methods or variants"),
+        ({"variants": (Variant("howm", "howm"),)}, "howm stands twice"),
+        ({"settings": ("train.steps",)}, "train.steps"),
+        ({"settings": ("model.hidden=0",)}, "model.hidden=0"),
+        ({"variants": (Variant("mine", "howm", ("model.magic=1",)),)}, "model.magic"),
     ],
 )
 def test_grids_that_cannot_be_run_are_named(changes, named):
@@ -61,17 +80,20 @@ def test_grids_that_cannot_be_run_are_named(changes, named):
 def test_finished_cells_are_skipped_and_failed_ones_retried(tmp_path):
     sweep = Sweep(tmp_path, small())
     first, second = sweep.config.cells()
-    assert run_local(sweep, sweep.open_cells(), 2, silent) == {first: "ok", second: "ok"}
+    recorder = Recorder()
+    assert run_local(sweep, sweep.open_cells(), 2, recorder) == {first: "ok", second: "ok"}
+    assert sorted(recorder.heard) == [("cswm-n", "ok"), ("howm", "ok")]
+    assert str(sweep.overview()) == "2 ok"
     assert sweep.open_cells() == []
     assert len(list((tmp_path / "data").iterdir())) == 1
     result = json.loads(sweep.result_path(first).read_text())
     assert (result["status"], result["method"], result["pool"]) == ("ok", "cswm-n", 60)
 
-    broken = Sweep(tmp_path, small(methods=("cwm-n",), settings=("model.hidden=0",)))
+    broken = Sweep(tmp_path, small(methods=("cwm-n",), settings=(*SETTINGS, "train.lr=1e30")))
     (cell,) = broken.config.cells()
     assert broken.run_cell(cell) == "failed"
     failure = json.loads(broken.result_path(cell).read_text())
-    assert "hidden=0" in failure["reason"]
+    assert "Try a lower train.lr than 1e+30" in failure["reason"]
     assert "eval" not in failure
     assert broken.open_cells() == [cell]
     mended = Sweep(tmp_path, small(methods=("cwm-n",)))
@@ -89,6 +111,41 @@ def test_a_cell_over_its_memory_limit_is_recorded_and_tried_again_with_more(tmp_
     assert Sweep(tmp_path, sweep.config, memory_mb=4000).open_cells() == [cell]
 
 
+def test_variants_are_methods_with_other_settings_and_share_their_slots(tmp_path):
+    settings = (*SETTINGS, "model.hidden=8", "model.extractor.hidden=8")
+    variants = (
+        Variant("linear-maps", "howm", ("model.maps=linear",)),
+        Variant("other-slots", "howm", ("model.extractor.features=8",)),
+    )
+    sweep = Sweep(tmp_path, small(methods=("howm",), variants=variants, settings=settings))
+    cells = {cell.method: cell for cell in sweep.config.cells()}
+    assert set(run_local(sweep, sweep.open_cells(), 2, Recorder()).values()) == {"ok"}
+    assert len(list((tmp_path / "extractors").iterdir())) == 1
+    taken = {
+        name: read_yaml(str(sweep.run_path(cell) / "config.yaml")).get("extractor") for name, cell in cells.items()
+    }
+    assert taken["howm"] == taken["linear-maps"] is not None
+    assert taken["other-slots"] is None
+    result = json.loads((tmp_path / "results" / "shapes-n5-k5" / "linear-maps-seed0.json").read_text())
+    assert (result["method"], result["variant"], result["config"]["model"]["maps"]) == ("howm", "linear-maps", "linear")
+
+
+def test_names_of_variants_are_names_of_files():
+    with pytest.raises(HowmError, match="no witness"):
+        Variant("no witness", "howm")
+
+
+def test_data_and_results_can_be_asked_for(tmp_path):
+    config = small(methods=("cswm-n",), n=(7,), train_scenes=9, grid="4x6")
+    sweep = Sweep(tmp_path / "sweep", config, results=tmp_path / "elsewhere")
+    (cell,) = config.cells()
+    assert sweep.run_cell(cell) == "ok"
+    result = json.loads((tmp_path / "elsewhere" / "shapes-n7-k5" / "cswm-n-seed0.json").read_text())
+    assert result["train_scenes"] == 9
+    dataset = load_dataset(tmp_path / "sweep" / "data" / "shapes-n7-k5-seed0.h5")
+    assert (dataset.renderer.height, dataset.renderer.width) == (40, 60)
+
+
 def test_a_cell_that_runs_elsewhere_is_left_alone(tmp_path):
     import fcntl
 
@@ -99,36 +156,48 @@ def test_a_cell_that_runs_elsewhere_is_left_alone(tmp_path):
         fcntl.flock(file, fcntl.LOCK_EX)
         assert sweep.status(cell) == "running"
         assert sweep.run_cell(cell) == "running"
+        assert sweep.overview().running == {cell: 0.0}
+        sweep.run_path(cell).mkdir(parents=True)
+        (sweep.run_path(cell) / "metrics.jsonl").write_text('{"step": 2}\n{"st')
+        assert sweep.overview().running == {cell: 0.0}  # in the middle of a line
+        (sweep.run_path(cell) / "metrics.jsonl").write_text('{"step": 2}\n{"step": 3}\n')
+        assert sweep.overview().running == {cell: 0.75}
 
 
 @pytest.mark.slow
-def test_killed_and_called_again_a_sweep_ends_as_if_undisturbed(tmp_path):
+def test_killed_at_random_moments_and_called_again_a_sweep_ends_as_if_undisturbed(tmp_path):
     options = ("--methods", "cswm-n", "howm", "--envs", "shapes", "-n", 5, "--seeds", 0, "--budget", "quick",
-               "--steps", 1, "--episodes", 60, "--workers", 2, "--set", *SETTINGS)  # fmt: skip
+               "--steps", 1, "--episodes", 60, "--workers", 2, "--set", *SETTINGS, "train.steps=40")  # fmt: skip
     whole = howm("sweep", *options, "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
-    command = [sys.executable, "-m", "howm.cli", "sweep", *map(str, options), "--out", str(tmp_path / "killed")]
-    for _ in range(2):
+    killed = tmp_path / "killed"
+    command = [sys.executable, "-m", "howm.cli", "sweep", *map(str, options), "--out", str(killed)]
+    rng = np.random.default_rng()
+    moments = [int(moment) for moment in rng.integers(1, 30, size=5)]
+    for moment in moments:
+        begin = written(killed)
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        begun = [
-            tmp_path / "killed" / "runs" / "shapes-n5-k5" / f"{m}-seed0" / "config.yaml" for m in ("cswm-n", "howm")
-        ]
-        while process.poll() is None and not any(path.exists() for path in begun):
-            time.sleep(0.05)
+        while process.poll() is None and written(killed) < begin + moment:
+            time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    again = howm("sweep", *options, "--out", tmp_path / "killed")
-    assert again.returncode == 0, again.stderr
+    again = howm("sweep", *options, "--out", killed)
+    assert again.returncode == 0, (moments, again.stderr)
     for name in ("cswm-n-seed0.json", "howm-seed0.json"):
         one, other = (
-            json.loads((Path(tmp_path / run) / "results" / "shapes-n5-k5" / name).read_text())
-            for run in ("whole", "killed")
+            json.loads((folder / "results" / "shapes-n5-k5" / name).read_text())
+            for folder in (tmp_path / "whole", killed)
         )
-        assert {key: one[key] for key in ("eval", "eval_hard", "train")} == {
-            key: other[key] for key in ("eval", "eval_hard", "train")
-        }
-    status = howm("sweep", "status", tmp_path / "killed")
+        for key in ("eval", "eval_hard", "train", "train_hard", "curve"):
+            assert one[key] == other[key], moments
+    status = howm("sweep", "status", killed)
     assert status.stdout.strip() == "2 ok"
+
+
+def written(folder: Path) -> int:
+    """How far a sweep is, in files and lines of metrics."""
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.exists() else []
+    return len(files) + sum(len(path.read_bytes().splitlines()) for path in files if path.name == "metrics.jsonl")
 
 
 def test_bad_usage_is_one_line(tmp_path):

@@ -26,6 +26,8 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", dest="settings",
                        help="override a key, for example train.lr=0.001")  # fmt: skip
     train.add_argument("--extractor", metavar="RUN", help="take over the trained slots of another run")
+    train.add_argument("--represent-only", action="store_true",
+                       help="stop when the slots are trained; others can take them over")  # fmt: skip
     train.add_argument("--minutes", type=_minutes, help="stop after this time; go on with --resume")
     train.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     train.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
@@ -134,8 +136,8 @@ def _train(options: argparse.Namespace) -> int:
     keep_freed_memory()
     finished = train_run(
         config, dataset, options.out, options.seed, data_path=str(options.data.resolve()),
-        data_hash=file_hash(options.data), extractor=options.extractor, resume=options.resume, minutes=options.minutes,
-        tensorboard=options.tensorboard,
+        data_hash=file_hash(options.data), extractor=options.extractor, represent_only=options.represent_only,
+        resume=options.resume, minutes=options.minutes, tensorboard=options.tensorboard,
     )  # fmt: skip
     if not finished:
         print(f"time is up; go on with: howm train ... --out {options.out} --resume", file=sys.stderr)

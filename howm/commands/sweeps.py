@@ -2,8 +2,8 @@
 
 import argparse
 import os
+import shutil
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ def add_commands(commands: Any) -> None:
     sweep.add_argument("--envs", nargs="+", help="shapes, rush_hour")
     sweep.add_argument("-n", type=whole_number(1), nargs="+", help="library sizes")
     sweep.add_argument("-k", type=whole_number(1), help="objects in a scene (default 5)")
+    sweep.add_argument("--grid", metavar="HxW", help="cells of the grid (default 5x5)")
+    sweep.add_argument("--train-scenes", type=whole_number(1), help="default max(100, ⌈2N/K⌉)")
     sweep.add_argument("--seeds", type=whole_number(0), nargs="+")
     sweep.add_argument("--budget", help="quick, cpu or paper (default cpu)")
     sweep.add_argument("--steps", type=whole_number(1), nargs="+", help="of prediction (default 1 5 10)")
@@ -29,6 +31,7 @@ def add_commands(commands: Any) -> None:
         "--set", nargs="+", dest="settings", metavar="KEY=VALUE", help="for all methods that have the key"
     )
     sweep.add_argument("--out", type=Path, help="the folder of the sweep")
+    sweep.add_argument("--results", type=Path, help="where the results go (default OUT/results)")
     sweep.add_argument(
         "--workers", type=whole_number(1), default=os.cpu_count() or 1, help="default: one for each core"
     )
@@ -49,17 +52,19 @@ def _sweep(options: argparse.Namespace) -> int:
     config = _config(options)
     if options.out is None:
         raise HowmError("a sweep needs a folder; give --out DIR")
-    sweep = Sweep(options.out.resolve(), config, options.memory_mb, options.threads)
-    with written_whole(sweep.folder / "sweep.yaml") as temporary:
-        temporary.write_text(
-            to_yaml({key: _listed(value) for key, value in to_plain(config).items()}), encoding="utf-8"
-        )
+    results = None if options.results is None else options.results.resolve()
+    sweep = Sweep(options.out.resolve(), config, options.memory_mb, options.threads, results)
+    with written_whole(sweep.config_path) as temporary:
+        plain = to_plain(config) | {"results": None if results is None else str(results)}
+        temporary.write_text(to_yaml(_listed(plain)), encoding="utf-8")
     cells = sweep.open_cells()
     print(f"{len(config.cells()) - len(cells)} of {len(config.cells())} cells are finished", file=sys.stderr)
+    listener = _Terminal(sweep)
     if options.engine == "ray":
-        found = run_on_ray(sweep, cells, options.address, options.gpus, _report)
+        found = run_on_ray(sweep, cells, options.address, options.gpus, listener)
     else:
-        found = run_local(sweep, cells, options.workers, _report)
+        found = run_local(sweep, cells, options.workers, listener)
+    listener.clear()
     _print_status(sweep)
     print(options.out)
     return 1 if "failed" in found.values() else 0
@@ -68,14 +73,17 @@ def _sweep(options: argparse.Namespace) -> int:
 def _config(options: argparse.Namespace) -> Any:
     """The grid of a file or of the paper, with what the options say put in."""
     from howm.config import from_plain, read_yaml
-    from howm.sweep import SweepConfig
+    from howm.sweep import SweepConfig, paper_grid
 
     if len(options.config) > 1 or (options.config and options.paper):
         raise HowmError("give one configuration file, or --paper")
     values: dict[str, Any] = read_yaml(options.config[0]) if options.config else {}
     if not options.config and not options.paper and not (options.methods and options.n):
         raise HowmError("say what to run: --paper, a configuration file, or --methods and -n")
-    for name in ("methods", "envs", "n", "k", "seeds", "budget", "steps", "episodes", "settings"):
+    if options.paper:
+        values = paper_grid(options.budget)
+    names = ("methods", "envs", "n", "k", "grid", "train_scenes", "seeds", "budget", "steps", "episodes", "settings")
+    for name in names:
         value = getattr(options, name)
         if value is not None:
             values[name] = value
@@ -85,12 +93,35 @@ def _config(options: argparse.Namespace) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    """With lists for tuples, which YAML has not."""
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _report(cell: Any, status: str, finished: int, total: int, seconds: float) -> None:
-    left = f", about {seconds / 60:.0f} minutes left" if finished < total else ""
-    print(f"{finished}/{total} {cell.name}: {status}{left}", file=sys.stderr, flush=True)
+class _Terminal:
+    """A line for every cell that ended and, on a terminal, below them one that lives."""
+
+    def __init__(self, sweep: Any) -> None:
+        self.sweep, self.lives = sweep, sys.stderr.isatty()
+
+    def ended(self, cell: Any, status: str) -> None:
+        self.clear()
+        end = "" if self.lives else f" ({self.sweep.overview()})"
+        print(f"{cell.name}: {status}{end}", file=sys.stderr, flush=True)
+
+    def tick(self) -> None:
+        if not self.lives:
+            return
+        overview = self.sweep.overview()
+        running = ", ".join(f"{cell.name} {share:.0%}" for cell, share in overview.running.items())
+        width = shutil.get_terminal_size().columns - 1
+        self.clear()
+        print(f"{overview} [{running}]"[:width], end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self.lives:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
 
 
 def _status(folders: list[str]) -> int:
@@ -100,20 +131,22 @@ def _status(folders: list[str]) -> int:
     if len(folders) != 1 or not (Path(folders[0]) / "sweep.yaml").is_file():
         raise HowmError(f"{' '.join(folders) or 'nothing'} is no folder of a sweep; give howm sweep status DIR")
     folder = Path(folders[0])
-    _print_status(Sweep(folder, from_plain(SweepConfig, read_yaml(str(folder / "sweep.yaml")))))
+    values = read_yaml(str(folder / "sweep.yaml"))
+    results = values.pop("results", None)
+    _print_status(Sweep(folder, from_plain(SweepConfig, values), results=Path(results) if results else None))
     return 0
 
 
 def _print_status(sweep: Any) -> None:
     import json
 
-    statuses = {cell: sweep.status(cell) for cell in sweep.config.cells()}
-    counts = Counter(statuses.values())
-    print(", ".join(f"{counts[name]} {name}" for name in ("ok", "OM", "failed", "running", "waiting") if counts[name]))
-    for cell, status in statuses.items():
-        if status in ("failed", "OM"):
-            about = json.loads(sweep.result_path(cell).read_text(encoding="utf-8"))
+    overview = sweep.overview()
+    print(overview)
+    for cell, share in overview.running.items():
+        print(f"running  {cell.name}: {share:.0%} of training")
+    for cell in sweep.config.cells():
+        path = sweep.result_path(cell)
+        about = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"status": "waiting"}
+        if about["status"] in ("failed", "OM") and cell not in overview.running:
             reason = about.get("reason") or f"over {about['memory_limit_mb']:.0f} MB"
-            print(f"{status:8s} {cell.name}: {reason}")
-        elif status == "running":
-            print(f"{status:8s} {cell.name}")
+            print(f"{about['status']:8s} {cell.name}: {reason}")

@@ -11,21 +11,21 @@ from typing import Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import interpolate, logsigmoid, pad
+from torch.nn.functional import conv2d, interpolate, logsigmoid, pad
 
 from howm.batches import Batch
 from howm.errors import HowmError
 from howm.losses import energy
 from howm.models.align import MATCHED_REFERENCES, matched_distance, matched_to
 from howm.models.bind import factored
-from howm.models.extract import unit
+from howm.models.extract import split_cells, unit
 from howm.models.transition import GNNTransition
 from howm.models.worldmodel import State, WorldModel, WorldSpec, full_precision
 
 
 @dataclass(frozen=True)
 class MONetConfig:
-    """Defaults are the paper's; ``resolution="cells"`` attends and decodes cell by cell instead of pixel by pixel."""
+    """Defaults are the paper's; ``resolution="cells"`` has masks of cells instead of pixels, and smaller networks."""
 
     latent: int = 4
     resolution: Literal["pixels", "cells"] = "pixels"
@@ -72,6 +72,9 @@ class UNet(nn.Module):
         )
         self.last = nn.Conv2d(up[-1], 1, 1)
 
+    def look(self, picture: Float[Tensor, "B 3 H W"]) -> Tensor:
+        return picture
+
     def forward(self, picture: Float[Tensor, "B 3 H W"], log_scope: Float[Tensor, "B 1 H W"]) -> Tensor:
         x, kept = torch.cat([picture, log_scope], dim=1), []
         for i, block in enumerate(self.down):
@@ -91,79 +94,99 @@ def _block(inputs: int, outputs: int) -> nn.Module:
 
 
 class CellAttention(nn.Module):
-    """Attention over cells: what a cell holds, and what its neighbours hold."""
+    """The lowest level of the U-Net alone: attention over cells, with the MLP through which they see each other.
+
+    No batch norm: a pass of training sees all slots, and what it would learn of their mean fits none of them.
+    """
 
     def __init__(self, spec: WorldSpec, channels: int) -> None:
         super().__init__()
+        wide, cells = 2 * channels, spec.cells
         self.see = nn.Conv2d(3, channels, spec.cell_pixels, stride=spec.cell_pixels)
-        self.net = nn.Sequential(_block(channels + 1, 2 * channels), nn.Conv2d(2 * channels, 1, 1))
+        self.down = nn.Sequential(nn.Conv2d(channels + 1, wide, 1), nn.ReLU())
+        self.middle = nn.Sequential(
+            nn.Linear(wide * cells, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, wide * cells)
+        )
+        self.up = nn.Sequential(nn.Conv2d(2 * wide, wide, 1), nn.ReLU(), nn.Conv2d(wide, 1, 1))
 
-    def forward(self, picture: Float[Tensor, "B 3 H W"], log_scope: Float[Tensor, "B 1 h w"]) -> Tensor:
-        logits: Tensor = self.net(torch.cat([torch.relu(self.see(picture)), log_scope], dim=1))
+    def look(self, picture: Float[Tensor, "B 3 H W"]) -> Tensor:
+        """What does not depend on the scope, once for all slots."""
+        return torch.relu(self.see(picture))
+
+    def forward(self, seen: Float[Tensor, "B C h w"], log_scope: Float[Tensor, "B 1 h w"]) -> Tensor:
+        x = self.down(torch.cat([seen, log_scope.clamp(min=-10)], dim=1))
+        around = self.middle(x.flatten(1)).view_as(x)
+        logits: Tensor = self.up(torch.cat([x, torch.relu(around)], dim=1))
         return logits
 
 
 class MONet(nn.Module):
-    """Masks, latents and reconstruction; ``forward`` gives the loss by which it is trained."""
+    """Masks, latents and reconstruction; ``forward`` gives the loss by which it is trained.
+
+    A mask has one number for each *element* of a picture: a pixel, or a cell of p × p pixels. Colours have the shape
+    (B, slots, elements, 3p²), pictures likewise.
+    """
 
     def __init__(self, spec: WorldSpec, config: MONetConfig) -> None:
         super().__init__()
         self.spec, self.config = spec, config
         self.slots = spec.n + config.background_slot
         pixels = spec.cell_pixels
-        self.rows, self.columns = spec.height // pixels, spec.width // pixels
         whole = config.resolution == "pixels"
-        self.scale = 1 if whole else pixels  # pixels along a mask's element
-        self.attention: nn.Module = UNet(config.channels) if whole else CellAttention(spec, config.channels)
+        self.scale = 1 if whole else pixels  # pixels along an element
+        self.rows, self.columns = spec.height // self.scale, spec.width // self.scale
+        self.attention: UNet | CellAttention
+        self.attention = UNet(config.channels) if whole else CellAttention(spec, config.channels)
+        # The encoder's first layer. It sees a slot's mask beside the picture; a mask of cells also covers the picture.
+        self.see = nn.Conv2d(4, 32, pixels, stride=pixels)
+        channels = spec.n if whole else config.channels
         self.encoder = nn.Sequential(
-            nn.Conv2d(4, 32, pixels, stride=pixels),
             nn.ReLU(),
             nn.BatchNorm2d(32),
-            nn.Conv2d(32, spec.n, 1),
+            nn.Conv2d(32, channels, 1),
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(spec.n * spec.cells, config.hidden),
+            nn.Linear(channels * spec.cells, config.hidden),
             nn.ReLU(),
             nn.Linear(config.hidden, config.hidden),
             nn.ReLU(),
             nn.Linear(config.hidden, 2 * config.latent),
         )
-        inputs = config.latent + 2
         self.decoder: nn.Module
         if whole:
             self.decoder = nn.Sequential(
-                nn.Conv2d(inputs, 16, 3, padding=1),
+                nn.Conv2d(config.latent + 2, 16, 3, padding=1),
                 nn.ReLU(),
                 nn.Conv2d(16, 16, 3, padding=1),
                 nn.ReLU(),
                 nn.Conv2d(16, 4, 1),
             )
-        else:  # 1x1 convolutions on the grid: every cell is painted from the latent and its place
+        else:  # a slot paints the same into all cells, and its mask says into which
             self.decoder = nn.Sequential(
-                nn.Conv2d(inputs, 64, 1),
+                nn.Linear(config.latent, config.hidden),
                 nn.ReLU(),
-                nn.Conv2d(64, 64, 1),
+                nn.Linear(config.hidden, config.hidden),
                 nn.ReLU(),
-                nn.Conv2d(64, 3 * pixels**2 + 1, 1),
+                nn.Linear(config.hidden, 3 * pixels**2 + spec.cells),
             )
-        rows, columns = spec.height // self.scale, spec.width // self.scale
-        places = torch.meshgrid(torch.linspace(-1, 1, rows), torch.linspace(-1, 1, columns), indexing="ij")
-        self.register_buffer("places", torch.stack(places))
+        places = torch.meshgrid(torch.linspace(-1, 1, self.rows), torch.linspace(-1, 1, self.columns), indexing="ij")
+        self.register_buffer("places", torch.stack(places, dim=2).flatten(0, 1))
         deviations = [config.background_deviation] + [config.object_deviation] * (self.slots - 1)
-        self.register_buffer("deviations", torch.tensor(deviations).view(1, -1, 1, 1))
+        self.register_buffer("deviations", torch.tensor(deviations).view(1, -1, 1))
 
-    places: Tensor
+    places: Float[Tensor, "elements 2"]
     deviations: Tensor
 
-    def log_masks(self, picture: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B S h w"]:
+    def log_masks(self, picture: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B S elements"]:
         """Slot by slot, each takes a part of what is left; the last takes all the rest."""
-        log_scope = torch.zeros(len(picture), 1, *self.places.shape[1:], device=picture.device)
+        log_scope = torch.zeros(len(picture), 1, self.rows, self.columns, device=picture.device, dtype=picture.dtype)
+        seen = self.attention.look(picture)
         masks = []
         for _ in range(self.slots - 1):
-            logits = self.attention(picture, log_scope)
+            logits = self.attention(seen, log_scope)
             masks.append(log_scope + logsigmoid(logits))
             log_scope = log_scope + logsigmoid(-logits)
-        return torch.cat([*masks, log_scope], dim=1)
+        return torch.cat([*masks, log_scope], dim=1).flatten(2)
 
     def latents(self, obs: Tensor) -> Float[Tensor, "B S latent"]:
         """The mean latent of every slot."""
@@ -173,26 +196,33 @@ class MONet(nn.Module):
     def _encode(self, picture: Tensor, log_masks: Tensor) -> tuple[Tensor, Tensor]:
         """Means and log variances of the latents, (B, S, latent) each."""
         batch, slots = log_masks.shape[:2]
-        masks = log_masks.exp().repeat_interleave(self.scale, 2).repeat_interleave(self.scale, 3)
-        seen = torch.cat([picture.unsqueeze(1).expand(-1, slots, -1, -1, -1), masks.unsqueeze(2)], dim=2)
-        moments: Tensor = self.encoder(seen.flatten(0, 1)).view(batch, slots, -1)
+        masks = log_masks.exp().view(batch * slots, 1, self.rows, self.columns)
+        weight, stride = self.see.weight, self.spec.cell_pixels
+        # The first layer is linear, so all slots share its view of the picture; one number per cell needs no filter.
+        of_picture = conv2d(picture, weight[:, :3], stride=stride).repeat_interleave(slots, 0)
+        if self.scale > 1:
+            seen = masks * (of_picture + weight[:, 3:].sum(dim=(2, 3)).view(1, -1, 1, 1))
+        else:
+            seen = of_picture + conv2d(masks, weight[:, 3:], stride=stride)
+        seen = seen + self.see.bias.view(1, -1, 1, 1)
+        moments: Tensor = self.encoder(seen).view(batch, slots, -1)
         mean, log_variance = moments.chunk(2, dim=2)
         return mean, log_variance.clamp(-10, 10)
 
     def decode(self, latents: Float[Tensor, "B S latent"]) -> tuple[Tensor, Tensor]:
-        """Colours (B, S, 3, H, W) and log masks (B, S, h, w) that the latents stand for."""
-        batch, slots, _ = latents.shape
-        _, rows, columns = self.places.shape
-        wide = latents.flatten(0, 1)[:, :, None, None].expand(-1, -1, rows, columns)
-        painted: Tensor = self.decoder(torch.cat([wide, self.places.expand(len(wide), -1, -1, -1)], dim=1))
-        colours, logits = painted[:, :-1], painted[:, -1]
+        """Colours (B, S, elements, 3p²) and log masks (B, S, elements) that the latents stand for."""
+        elements = len(self.places)
         if self.scale > 1:
-            p = self.scale
-            colours = (
-                colours.view(-1, p, p, 3, rows, columns).permute(0, 3, 4, 1, 5, 2).reshape(-1, 3, rows * p, columns * p)
-            )
-        logits = logits.view(batch, slots, rows, columns)
-        return torch.sigmoid(colours).view(batch, slots, 3, *colours.shape[2:]), logits.log_softmax(dim=1)
+            painted: Tensor = self.decoder(latents)
+            patch, logits = painted[..., :-elements].sigmoid(), painted[..., -elements:]
+            colours = patch.unsqueeze(2).expand(-1, -1, elements, -1)
+        else:
+            wide = latents.unsqueeze(2).expand(-1, -1, elements, -1)
+            inputs = torch.cat([wide, self.places.to(latents.dtype).expand(*latents.shape[:2], -1, -1)], dim=3)
+            maps = inputs.flatten(0, 1).transpose(1, 2).unflatten(2, (self.rows, self.columns))
+            painted = self.decoder(maps).flatten(2).transpose(1, 2).unflatten(0, latents.shape[:2])
+            colours, logits = painted[..., :-1].sigmoid(), painted[..., -1]
+        return colours, logits.log_softmax(dim=1)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         picture = _channels_first(obs)
@@ -201,22 +231,23 @@ class MONet(nn.Module):
         noise = torch.randn_like(mean) if self.training else torch.zeros_like(mean)
         colours, log_decoded = self.decode(mean + noise * (log_variance / 2).exp())
 
-        wide = log_masks.repeat_interleave(self.scale, 2).repeat_interleave(self.scale, 3)
-        squared = (colours - picture.unsqueeze(1)).square().sum(dim=2)
+        truth = split_cells(unit(obs), self.scale).unsqueeze(1)
+        area = self.scale**2  # an element counts as so many pixels that are alike: those of a cell have its mean
+        squared = (colours - truth).square().sum(dim=3) / area
         constant = 3 * (self.deviations.log() + 0.5 * math.log(2 * math.pi))
         log_density = squared / (-2 * self.deviations.square()) - constant
-        likelihood = torch.logsumexp(wide + log_density, dim=1).sum(dim=(1, 2)).mean()
+        likelihood = torch.logsumexp(log_masks + log_density, dim=1).sum(dim=1).mean() * area
         latent = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(dim=(1, 2)).mean()
-        masks = (log_masks.exp() * (log_masks - log_decoded)).sum(dim=(1, 2, 3)).mean() * self.scale**2
+        masks = (log_masks.exp() * (log_masks - log_decoded)).sum(dim=(1, 2)).mean() * area
         loss = -likelihood + self.config.beta * latent + self.config.gamma * masks
         with torch.no_grad():
-            drawn = (wide.exp().unsqueeze(2) * colours).sum(dim=1)
-            error = (drawn - picture).square().mean()
+            drawn = torch.einsum("bse,bsec->bec", log_masks.exp(), colours)
+            error = (drawn - truth.squeeze(1)).square().mean()
         return loss, {"reconstruction": error, "latent_kl": latent.detach(), "mask_kl": masks.detach()}
 
     def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"]:
         """How much of each pixel each slot explains."""
-        masks = self.log_masks(_channels_first(obs)).exp()
+        masks = self.log_masks(_channels_first(obs)).exp().unflatten(2, (self.rows, self.columns))
         return masks.repeat_interleave(self.scale, 2).repeat_interleave(self.scale, 3)
 
 

@@ -1,0 +1,71 @@
+"""Sweeps on a Ray cluster: a real one of two nodes on this machine, of which one is lost."""
+
+import json
+from threading import Thread
+
+import pytest
+from test_sweep import SETTINGS, Recorder, howm, small
+
+from howm.errors import HowmError
+from howm.sweep import Sweep, run_local, run_on_ray
+
+pytestmark = pytest.mark.ray
+
+LONG = (*SETTINGS, "train.steps=1500", "train.check_every=20", "train.log_every=20")
+
+
+@pytest.fixture
+def cluster():
+    """A head and a second node, with one CPU each."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    second = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    ray.init(address=cluster.address, logging_level="error", log_to_driver=False)
+    yield cluster, second
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def test_the_loss_of_a_node_costs_nothing(cluster, tmp_path):
+    ray_cluster, second = cluster
+    config = small(methods=("cswm-n", "cswm-k", "cwm-n"), settings=LONG)
+    sweep, undisturbed = Sweep(tmp_path / "ray", config), Sweep(tmp_path / "local", config)
+    cells = config.cells()
+    recorder, found = Recorder(), {}
+    thread = Thread(target=lambda: found.update(run_on_ray(sweep, cells, None, 0, recorder)))
+    thread.start()
+    while not all((sweep.run_path(cell) / "last.safetensors").exists() for cell in cells[:2]):
+        thread.join(0.05)
+        assert thread.is_alive(), found
+    ray_cluster.remove_node(second)  # with a run in the middle of its training
+    thread.join()
+    assert found == dict.fromkeys(cells, "ok")
+    assert sorted(recorder.heard) == sorted((cell.method, "ok") for cell in cells)  # each once
+    begun = {cell: (sweep.run_path(cell) / "log.txt").read_text().split("begins at step ")[1:] for cell in cells}
+    again = [lines for lines in begun.values() if len(lines) > 1]
+    assert len(again) == 1, begun
+    assert int(again[0][1].split()[0]) > 0  # it went on from its checkpoint
+
+    run_local(undisturbed, cells, 2, Recorder())
+    assert len(list((tmp_path / "ray" / "results").rglob("*.json"))) == len(cells)
+    for cell in cells:
+        one, other = (json.loads(s.result_path(cell).read_text()) for s in (sweep, undisturbed))
+        for key in ("eval", "eval_hard", "train", "train_hard", "curve"):
+            assert one[key] == other[key]
+
+
+def test_the_command_line_runs_cells_as_tasks(tmp_path):
+    options = ("--methods", "cswm-n", "--envs", "shapes", "-n", 5, "--seeds", 0, "--budget", "quick", "--steps", 1,
+               "--episodes", 60, "--memory-mb", 2000, "--set", *SETTINGS)  # fmt: skip
+    result = howm("sweep", *options, "--engine", "ray", "--out", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[0] == "1 ok"
+
+
+def test_a_cluster_that_is_not_there_is_named(tmp_path):
+    sweep = Sweep(tmp_path, small())
+    with pytest.raises(HowmError, match=r"127\.0\.0\.1:1"):
+        run_on_ray(sweep, sweep.open_cells(), "127.0.0.1:1", 0, Recorder())
