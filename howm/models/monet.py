@@ -75,7 +75,7 @@ class UNet(nn.Module):
     def look(self, picture: Float[Tensor, "B 3 H W"]) -> Tensor:
         return picture
 
-    def forward(self, picture: Float[Tensor, "B 3 H W"], log_scope: Float[Tensor, "B 1 H W"]) -> Tensor:
+    def forward(self, picture: Float[Tensor, "B 3 H W"], log_scope: Float[Tensor, "B 1 H W"], slot: int) -> Tensor:
         x, kept = torch.cat([picture, log_scope], dim=1), []
         for i, block in enumerate(self.down):
             x = block(x)
@@ -96,14 +96,16 @@ def _block(inputs: int, outputs: int) -> nn.Module:
 class CellAttention(nn.Module):
     """The lowest level of the U-Net alone: attention over cells, with the MLP through which they see each other.
 
-    No batch norm: a pass of training sees all slots, and what it would learn of their mean fits none of them.
+    Each slot has a taste of its own; slots that look alike at first would stay alike. There is no batch norm: a pass of
+    training sees all slots, and what it would learn of their mean fits none of them.
     """
 
-    def __init__(self, spec: WorldSpec, channels: int) -> None:
+    def __init__(self, spec: WorldSpec, channels: int, slots: int) -> None:
         super().__init__()
         wide, cells = 2 * channels, spec.cells
+        self.tastes = nn.Parameter(torch.randn(slots - 1, wide, 1, 1))
         self.see = nn.Conv2d(3, channels, spec.cell_pixels, stride=spec.cell_pixels)
-        self.down = nn.Sequential(nn.Conv2d(channels + 1, wide, 1), nn.ReLU())
+        self.down = nn.Conv2d(channels + 1, wide, 1)
         self.middle = nn.Sequential(
             nn.Linear(wide * cells, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, wide * cells)
         )
@@ -113,8 +115,8 @@ class CellAttention(nn.Module):
         """What does not depend on the scope, once for all slots."""
         return torch.relu(self.see(picture))
 
-    def forward(self, seen: Float[Tensor, "B C h w"], log_scope: Float[Tensor, "B 1 h w"]) -> Tensor:
-        x = self.down(torch.cat([seen, log_scope.clamp(min=-10)], dim=1))
+    def forward(self, seen: Float[Tensor, "B C h w"], log_scope: Float[Tensor, "B 1 h w"], slot: int) -> Tensor:
+        x = torch.relu(self.down(torch.cat([seen, log_scope.clamp(min=-10)], dim=1)) + self.tastes[slot])
         around = self.middle(x.flatten(1)).view_as(x)
         logits: Tensor = self.up(torch.cat([x, torch.relu(around)], dim=1))
         return logits
@@ -136,7 +138,7 @@ class MONet(nn.Module):
         self.scale = 1 if whole else pixels  # pixels along an element
         self.rows, self.columns = spec.height // self.scale, spec.width // self.scale
         self.attention: UNet | CellAttention
-        self.attention = UNet(config.channels) if whole else CellAttention(spec, config.channels)
+        self.attention = UNet(config.channels) if whole else CellAttention(spec, config.channels, self.slots)
         # The encoder's first layer. It sees a slot's mask beside the picture; a mask of cells also covers the picture.
         self.see = nn.Conv2d(4, 32, pixels, stride=pixels)
         channels = spec.n if whole else config.channels
@@ -182,8 +184,8 @@ class MONet(nn.Module):
         log_scope = torch.zeros(len(picture), 1, self.rows, self.columns, device=picture.device, dtype=picture.dtype)
         seen = self.attention.look(picture)
         masks = []
-        for _ in range(self.slots - 1):
-            logits = self.attention(seen, log_scope)
+        for slot in range(self.slots - 1):
+            logits = self.attention(seen, log_scope, slot)
             masks.append(log_scope + logsigmoid(logits))
             log_scope = log_scope + logsigmoid(-logits)
         return torch.cat([*masks, log_scope], dim=1).flatten(2)
