@@ -53,7 +53,8 @@ def _hub(repo_id: str, kind: Kind) -> Iterator[Any]:
         raise HowmError(f"the Hugging Face Hub cannot be used ({error}); pip install 'howm[hub]'") from error
     if repo_id.count("/") != 1:
         raise HowmError(f"{repo_id!r} names no repository of the Hub; give owner/name")
-    http_error: type[Exception] = errors.HTTPError  # of the HTTP library that this version of the Hub uses
+    # Of the HTTP library that this version of the Hub uses.
+    http_error: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
     try:
         yield HfApi(library_name="howm", library_version=__version__)
     except (http_error, errors.EntryNotFoundError, errors.HFValidationError, OSError) as error:
