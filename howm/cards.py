@@ -52,7 +52,7 @@ def model_card(about: dict[str, Any], results: dict[str, Any] | None, repo_id: s
     method, data, versions = find_method(about["method"]), about["data"], about["versions"]
     scenes = len(data["train_scenes"]) if "train_scenes" in data else "unknown: its data names no objects"
     facts = {
-        "method": f"`{method.name}` ({method.title}): {method.summary}",
+        "method": f"`{method.name}`, {method.title}",
         "world": WORLDS.get(data["world"], data["world"]),
         "library objects N": data["n"],
         "objects of a scene K": data["k"],
@@ -64,7 +64,7 @@ def model_card(about: dict[str, Any], results: dict[str, Any] | None, repo_id: s
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
     parts = [
-        _metadata({"library_name": "howm", "tags": [*TAGS, method.name]}),
+        _metadata({"library_name": "howm", "tags": list(dict.fromkeys((*TAGS, method.name)))}),
         f"# {method.title} on {facts['world']}, N={data['n']}, K={data['k']}",
         "An object-oriented world model: it encodes a picture, and predicts by the actions alone what follows. "
         "It was trained with the Python package `howm`; all of its configuration is in `config.yaml` and in the header "

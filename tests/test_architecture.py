@@ -9,8 +9,8 @@ PACKAGE = Path(__file__).parent.parent / "howm"
 
 # From the bottom of the house to its roof; a module may import those before it and none after it.
 ORDER = [
-    *("version", "errors", "remote", "shapes", "library", "scenes", "grid", "render", "registration", "envs"),
-    *("dataset", "storage", "interop", "batches", "config", "ranking", "losses"),
+    *("version", "errors", "shapes", "library", "scenes", "grid", "render", "registration", "envs"),
+    *("dataset", "storage", "remote", "interop", "batches", "config", "ranking", "losses"),
     *("models.mlp", "models.worldmodel", "models.extract", "models.bind", "models.transition", "models.cswm"),
     *(
         "models.slots",
