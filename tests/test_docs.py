@@ -133,4 +133,4 @@ def test_every_public_name_is_in_the_reference(reference):
 def test_ci_builds_the_documentation():
     assert "\nmake docs\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     planned = subprocess.run(["make", "-n", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "sphinx -W" in planned
+    assert "sphinx -E -W" in planned

@@ -10,7 +10,6 @@ from typing import Any
 from howm.commands.base import add_command, whole_number
 from howm.errors import HowmError
 
-
 _RUN = "a run directory, the name of a model that `howm models` lists, or hf:owner/name on the Hugging Face Hub"
 
 
