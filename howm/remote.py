@@ -25,7 +25,10 @@ FILES: dict[str, tuple[str, ...]] = {
 def upload(folder: Path, repo_id: str, kind: Kind, private: bool = False) -> str:
     """Make the repository if there is none, put the files of a folder into it, and give its address."""
     with _hub(repo_id, kind) as api:
-        address = api.create_repo(repo_id, repo_type=kind, private=private, exist_ok=True)
+        # None leaves it to the owner's own default, which may be private.
+        address = api.create_repo(repo_id, repo_type=kind, private=private or None, exist_ok=True)
+        if private and not api.repo_info(repo_id, repo_type=kind).private:
+            raise HowmError(f"{repo_id} exists already and is public; choose another name, or make it private first")
         said = f"Upload with howm {__version__}"
         api.upload_folder(repo_id=repo_id, folder_path=str(folder), repo_type=kind, commit_message=said)
         return str(address)

@@ -56,8 +56,8 @@ def equal(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 class Hub:
     """Records what is asked of the client, and serves the files of a folder."""
 
-    def __init__(self, folder: Path | None = None, failure: Exception | None = None) -> None:
-        self.folder, self.failure, self.asked, self.uploaded = folder, failure, [], {}
+    def __init__(self, folder: Path | None = None, failure: Exception | None = None, public: bool = False) -> None:
+        self.folder, self.failure, self.public, self.asked, self.uploaded = folder, failure, public, [], {}
 
     def __call__(self, **about: str) -> "Hub":
         assert about["library_name"] == "howm"
@@ -71,6 +71,10 @@ class Hub:
     def create_repo(self, repo_id: str, **options: object) -> str:
         self._answer("create_repo", repo_id, **options)
         return f"https://hub/{repo_id}"
+
+    def repo_info(self, repo_id: str, **options: object) -> SimpleNamespace:
+        self._answer("repo_info", repo_id, **options)
+        return SimpleNamespace(private=not self.public)
 
     def upload_folder(self, *, repo_id: str, folder_path: str, **options: object) -> None:
         self._answer("upload_folder", repo_id, **options)
@@ -104,11 +108,11 @@ def test_the_stand_in_is_asked_what_the_client_knows(run, hub, tmp_path):
     """Else the tests here would prove nothing."""
     known = {
         verb: set(inspect.signature(getattr(huggingface_hub.HfApi, verb)).parameters)
-        for verb in ("create_repo", "upload_folder", "snapshot_download", "hf_hub_download")
+        for verb in ("create_repo", "repo_info", "upload_folder", "snapshot_download", "hf_hub_download")
     }
     howm.hub.push(run, REPO, dry_run=tmp_path / "up")
     client = hub(folder=tmp_path / "up")
-    howm.hub.push(run, REPO)
+    howm.hub.push(run, REPO, private=True)
     howm.hub.pull(REPO, tmp_path / "back")
     howm.load(f"hf:{REPO}")
     assert {verb for verb, _, _ in client.asked} == set(known)
@@ -221,9 +225,16 @@ def test_push_uploads_what_a_dry_run_writes(run, hub, private, flags, tmp_path, 
     assert capsys.readouterr().out == f"https://hub/{REPO}\n"
     assert main(["hub", "push", str(run), REPO, "--dry-run", str(tmp_path / "up")]) == 0
     assert client.uploaded == files(tmp_path / "up")
-    (created, _, how), (uploaded, repo, what) = client.asked
-    assert (created, how) == ("create_repo", {"repo_type": "model", "private": private, "exist_ok": True})
+    (created, _, how), *_, (uploaded, repo, what) = client.asked
+    assert (created, how) == ("create_repo", {"repo_type": "model", "private": private or None, "exist_ok": True})
     assert (uploaded, repo, what["repo_type"]) == ("upload_folder", REPO, "model")
+
+
+def test_what_should_be_private_does_not_go_to_a_public_repository(run, hub, capsys):
+    client = hub(public=True)
+    assert main(["hub", "push", str(run), REPO, "--private"]) == 2
+    assert "is public" in capsys.readouterr().err
+    assert client.uploaded == {}
 
 
 def test_datasets_go_to_the_datasets(data, hub):

@@ -14,7 +14,9 @@ def add_commands(commands: Any) -> None:
     push = add_command(actions, "push", _push, "upload a trained model or a dataset, with a card that describes it")
     push.add_argument("source", metavar="RUN_OR_DATASET", help="a run directory, a trained model or a dataset file")
     push.add_argument("repo_id", metavar="OWNER/NAME", help="the repository on the Hub; it is made if there is none")
-    push.add_argument("--private", action="store_true", help="make a new repository private")
+    push.add_argument(
+        "--private", action="store_true", help="only into a repository that is private, or is made so now"
+    )
     push.add_argument(
         "--dry-run", type=Path, metavar="FOLDER", help="write what would be uploaded into a new folder instead"
     )
