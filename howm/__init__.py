@@ -42,6 +42,8 @@ register_envs()
 
 
 def __getattr__(name: str) -> Any:
+    if name == "hub":  # a module with verbs of its own: howm.hub.push and howm.hub.pull
+        return import_module("howm.hub")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'howm' has no attribute {name!r}")
     value = getattr(import_module(f"howm.{_PUBLIC[name]}"), name)

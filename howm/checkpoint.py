@@ -24,6 +24,7 @@ from howm.grid import Grid
 from howm.library import ObjectLibrary
 from howm.models.methods import build_model, find_method
 from howm.models.worldmodel import WorldModel, WorldSpec
+from howm.remote import MODEL, PREFIX, cached_model
 from howm.render import Renderer
 from howm.scenes import SceneSet
 from howm.storage import written_whole
@@ -118,23 +119,26 @@ def shipped() -> list[str]:
 
 
 def find_checkpoint(run: str | os.PathLike[str], which: str = "best") -> Path:
-    """The checkpoint of a model that comes with the package, of a run directory (best or last), or the file itself.
+    """The checkpoint of a model that comes with the package, of a run directory (best or last), of a folder from the
+    Hub or ``hf:owner/name`` on it, or the file itself.
 
     Before the first check the last one is the best.
     """
     path = Path(run)
-    if str(run) in shipped() and not path.exists():
+    if str(run).startswith(PREFIX):
+        path = cached_model(run)
+    elif str(run) in shipped() and not path.exists():
         path = SHIPPED / f"{run}.safetensors"
     if path.is_dir():
-        path = path / f"{which}.safetensors"
-        path = path if path.is_file() else path.with_name("last.safetensors")
+        names = (f"{which}.safetensors", "last.safetensors", MODEL)
+        path = next((path / name for name in names if (path / name).is_file()), path)
     if not path.is_file():
         raise HowmError(f"{run} holds no trained model; train one with `howm train --out {run} ...`")
     return path
 
 
 def load(run: str | os.PathLike[str]) -> WorldModel:
-    """The best model of a run, ready for use, rebuilt from its checkpoint alone."""
+    """The best model of a run, or ``hf:owner/name`` from the Hub, ready for use, rebuilt from its checkpoint alone."""
     return rebuild(load_checkpoint(find_checkpoint(run)))
 
 

@@ -18,6 +18,8 @@ COLUMN_STEP = np.array([0, 1, 0, -1])
 
 @dataclass(frozen=True)
 class Grid:
+    """A board of cells, numbered row by row, and the rules by which objects move on it."""
+
     height: int = 5
     width: int = 5
 

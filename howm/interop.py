@@ -7,7 +7,6 @@ In that layout an episode is a group "0", "1", ... of ``obs`` and ``next_obs`` (
 import copy
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -24,7 +23,7 @@ from howm.dataset import Dataset, Episodes
 from howm.errors import HowmError
 from howm.library import ObjectLibrary
 from howm.scenes import SceneSet, SceneSplit, seeded_split
-from howm.storage import new_hdf5, written_whole
+from howm.storage import folder_written_whole, new_hdf5, written_whole
 from howm.version import __version__
 
 T = TypeVar("T")
@@ -212,31 +211,22 @@ def export_minari(dataset: Dataset, part: str, path: str | os.PathLike[str]) -> 
         parse_dataset_id(dataset_id)
     except (ValueError, TypeError):  # the latter where there is no version
         raise HowmError(f"{dataset_id!r} is no id of Minari; give a folder with a name like shapes-v0") from None
-    if folder.exists():
-        raise HowmError(f"{folder} exists already; remove it or give another name")
     dtype = _frames(episodes, 0).dtype
     pixels = gymnasium.spaces.Box(0, 255 if dtype == np.uint8 else 1, episodes.picture_shape, dtype.type)
     about = {name: getattr(dataset, name) for name in ("world", "n", "k", "seed", "moving")}
     about |= {"part": part, "library": dataset.library and dataset.library.to_json()}
     about |= {"split_hash": dataset.split and dataset.split.hash, "version": __version__}
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder_written_whole(folder) as whole:
         size = len(episodes) * (episodes.steps + 1) * prod(pixels.shape) * dtype.itemsize
-        if size > shutil.disk_usage(folder.parent).free:  # HDF5, in Minari's hands, would find out by a crash
+        if size > shutil.disk_usage(whole).free:  # HDF5, in Minari's hands, would find out by a crash
             raise HowmError(f"{folder} would take {size / 1e9:.1f} GB, more than is free; choose another place")
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part") as scratch:
-            whole = Path(scratch, folder.name)
-            whole.mkdir()
-            storage = MinariStorage.new(
-                whole / "data", pixels, gymnasium.spaces.Discrete(4 * dataset.n), _environment(dataset, part),
-                jpeg_encoding=False,
-            )  # fmt: skip
-            storage.update_metadata({"dataset_id": dataset_id, "minari_version": minari.__version__, "howm": about})
-            rows = _watched(range(len(episodes)), "write")
-            storage.update_episodes(EpisodeBuffer(**_minari_fields(episodes, row)) for row in rows)
-            whole.rename(folder)
-    except OSError as error:
-        raise HowmError(f"cannot write {folder}: {error.strerror or error}; nothing was changed") from error
+        storage = MinariStorage.new(
+            whole / "data", pixels, gymnasium.spaces.Discrete(4 * dataset.n), _environment(dataset, part),
+            jpeg_encoding=False,
+        )  # fmt: skip
+        storage.update_metadata({"dataset_id": dataset_id, "minari_version": minari.__version__, "howm": about})
+        rows = _watched(range(len(episodes)), "write")
+        storage.update_episodes(EpisodeBuffer(**_minari_fields(episodes, row)) for row in rows)
 
 
 def _minari_fields(episodes: Episodes, row: int) -> dict[str, Any]:

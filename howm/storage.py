@@ -49,6 +49,23 @@ def written_whole(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def folder_written_whole(path: Path) -> Iterator[Path]:
+    """A temporary folder beside ``path``, which must not exist, that becomes it when the block ends well."""
+    path = path.absolute()
+    if os.path.lexists(path):
+        raise HowmError(f"{path} exists already; remove it or choose another place")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".part") as scratch:
+            whole = Path(scratch, path.name)
+            whole.mkdir()
+            yield whole
+            whole.rename(path)
+    except OSError as error:
+        raise HowmError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "howm"
 # From the bottom of the house to its roof; a module may import those before it and none after it.
 ORDER = [
     *("version", "errors", "shapes", "library", "scenes", "grid", "render", "registration", "envs"),
-    *("dataset", "storage", "interop", "batches", "config", "ranking", "losses"),
+    *("dataset", "storage", "remote", "interop", "batches", "config", "ranking", "losses"),
     *("models.mlp", "models.worldmodel", "models.extract", "models.bind", "models.transition", "models.cswm"),
     *(
         "models.slots",
@@ -24,7 +24,8 @@ ORDER = [
         "checkpoint",
     ),
     *("segmentation", "evaluation", "diagnosis", "rundir", "train", "results", "figures", "published", "sweep"),
-    *("commands.base", "commands.library", "commands.data", "commands.runs", "commands.sweeps", "cli"),
+    *("cards", "hub"),
+    *("commands.base", "commands.library", "commands.data", "commands.runs", "commands.sweeps", "commands.hub", "cli"),
 ]
 
 
@@ -60,7 +61,7 @@ def test_imports_follow_the_arrows():
 
 
 def test_importing_howm_is_cheap():
-    heavy = ("torch", "h5py", "matplotlib", "scipy", "accelerate", "minari")
+    heavy = ("torch", "h5py", "huggingface_hub", "matplotlib", "scipy", "accelerate", "minari")
     script = f"import sys, howm; print([name for name in {heavy!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

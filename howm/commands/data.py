@@ -97,6 +97,7 @@ def _data_make(options: argparse.Namespace) -> int:
 
 
 def _data_check(options: argparse.Namespace) -> int:
+    from howm.cards import certificate_text
     from howm.storage import load_dataset, read_certificate
 
     dataset = load_dataset(options.file)
@@ -106,43 +107,14 @@ def _data_check(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(certificate))
     else:
-        _print_certificate(dataset, certificate)
+        print(certificate_text(dataset, certificate))
     return 1 if certificate["violations"] else 0
-
-
-def _describe(dataset: Any) -> str:
-    height, width, _ = dataset.train.picture_shape
-    p = dataset.cell_pixels
-    lines = [
-        f"world        {dataset.world}, {dataset.n} objects, {dataset.k} in a scene",
-        f"grid         {height // p}x{width // p} cells of {p}x{p} pixels",
-        *(f"{name:12s} {len(episodes)} episodes of {episodes.steps} steps" for name, episodes in dataset.parts()),
-    ]
-    return "\n".join(lines)
-
-
-def _print_certificate(dataset: Any, certificate: dict[str, Any]) -> None:
-    print(_describe(dataset))
-    if dataset.split is not None:
-        print(f"scenes       {certificate['train_scenes']} train, {certificate['eval_scenes']} eval, "
-              f"of {certificate['combinations']}")  # fmt: skip
-        for name in ("train", "eval"):
-            counts = certificate[f"{name}_counts"]
-            balanced = "balanced" if certificate["balanced"][name] else "not balanced: no better set was found"
-            listed = f": {counts}" if len(counts) <= 30 else ""
-            print(f"{name + ' counts':12s} each object in {min(counts)} to {max(counts)} scenes ({balanced}){listed}")
-        print(f"disjoint     {certificate['disjoint']}")
-        print(f"covered      {certificate['covered']}")
-    print(f"unseen       {certificate['unseen']}")
-    print(f"split hash   {certificate['hash']}")
-    for violation in certificate["violations"]:
-        print(f"VIOLATED     {violation}")
-    print("certificate  " + ("VIOLATED" if certificate["violations"] else "holds"))
 
 
 def _data_show(options: argparse.Namespace) -> int:
     import numpy as np
 
+    from howm.cards import dataset_text
     from howm.render import film_strip
     from howm.storage import load_dataset
 
@@ -151,7 +123,7 @@ def _data_show(options: argparse.Namespace) -> int:
     if not 0 <= options.episode < len(episodes):
         raise HowmError(f"episode {options.episode} does not exist; the part {options.part} has {len(episodes)}")
     scene = episodes.scene_ids[options.episode].tolist() if episodes.scene_ids is not None else "unknown"
-    print(_describe(dataset), file=sys.stderr)
+    print(dataset_text(dataset), file=sys.stderr)
     print(f"{options.part} episode {options.episode}: objects {scene}, "
           f"actions {episodes.actions[options.episode].tolist()}", file=sys.stderr)  # fmt: skip
     if options.out is not None:

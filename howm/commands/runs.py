@@ -10,6 +10,8 @@ from typing import Any
 from howm.commands.base import add_command, whole_number
 from howm.errors import HowmError
 
+_RUN = "a run directory, the name of a model that `howm models` lists, or hf:owner/name on the Hugging Face Hub"
+
 
 def add_commands(commands: Any) -> None:
     add_command(commands, "methods", _methods, "list the methods that can be trained")
@@ -35,7 +37,7 @@ def add_commands(commands: Any) -> None:
     evaluation = add_command(
         commands, "eval", _eval, "rank a run's k-step predictions on unseen and on training scenes"
     )
-    evaluation.add_argument("run", help="a run directory")
+    evaluation.add_argument("run", help=_RUN)
     evaluation.add_argument("--steps", type=whole_number(1), nargs="+", default=[1, 5, 10], help="default 1 5 10")
     evaluation.add_argument("--data", type=Path, help="a dataset file (default: the one of the run)")
     evaluation.add_argument(
@@ -55,7 +57,7 @@ def add_commands(commands: Any) -> None:
     show = add_command(
         commands, "show", _show, "draw what a run has learned: its slots, bindings, masks and predictions"
     )
-    show.add_argument("run", help="a run directory, or the name of a model that `howm models` lists")
+    show.add_argument("run", help=_RUN)
     show.add_argument("-o", "--out", type=Path, required=True, help="the folder to write the pictures to")
     show.add_argument(
         "--fresh-seed", type=whole_number(0), default=0, help="of the episodes to choose from (default 0)"

@@ -1,0 +1,136 @@
+"""The documentation shows what works: its blocks are run, its commands exist, and what it points to is there.
+
+That it can be built, with no warning, is shown by `make docs`, which `.ci/run` calls.
+"""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import howm
+from howm.cli import main
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *PAGES]}
+BLOCK = re.compile(r"^```(\S*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    spec = importlib.util.spec_from_file_location("reference", DOCS / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_page(name: str) -> dict:
+    """Run the blocks of a page in order, all in this process; gives what its Python has made."""
+    made: dict = {"__name__": name}
+    for language, block in BLOCK.findall(TEXTS[name]):
+        if language == "python":
+            exec(compile(block, name, "exec"), made)
+        elif language == "sh":
+            for line in filter(None, block.replace("\\\n", " ").splitlines()):
+                words = shlex.split(line, comments=True)
+                assert words[0] == "howm", f"{name} shows a command that is not tested: {line}"
+                assert main(words[1:]) == 0, line
+    return made
+
+
+def test_the_tutorial_runs_and_says_the_truth(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    made = run_page("tutorial.md")
+    said = capsys.readouterr()
+    assert "8 training scenes, 7 evaluation scenes: eval scenes are unseen in training" in said.err
+    hard, found, scores = made["hard"], made["found"], made["scores"]
+    assert hard["howm", "unseen"] > 90 > scores.controls["do_nothing"]["hard"]["5"].mrr
+    assert abs(hard["howm", "training"] - hard["howm", "unseen"]) < 5
+    assert hard["flat", "training"] - hard["flat", "unseen"] > 5
+    assert scores.controls["oracle"]["hard"]["5"].mrr == 100
+    assert (found.extraction, found.binding) > (99, 99)
+    assert (tmp_path / "pictures" / "rollout.png").is_file()
+
+
+def test_bringing_your_own_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    made = run_page("own.md")
+    assert made["value"] == 1.0
+    assert made["split"].certificate()["violations"] == []
+    assert "certificate  holds" in capsys.readouterr().out
+
+
+def test_no_other_page_has_blocks_that_nobody_runs():
+    for page in PAGES:
+        languages = {language for language, _ in BLOCK.findall(TEXTS[page.name])}
+        assert page.name in ("tutorial.md", "own.md") or not languages & {"sh", "python", "bash", "console"}, page
+
+
+def test_included_parts_exist():
+    found = 0
+    for page in PAGES:
+        for target, options in re.findall(r"^```\{include\} (\S+)\n(.*?)^```", TEXTS[page.name], re.M | re.S):
+            text = (DOCS / target).read_text(encoding="utf-8")
+            for marker in re.findall(r'^:(?:start-after|end-before): "(.*)"$', options, flags=re.MULTILINE):
+                assert text.count(marker) == 1, f"{page.name} includes by {marker!r}, which {target} should have once"
+                text = text.partition(marker)[2] if f'start-after: "{marker}"' in options else text
+                found += 1
+    assert found > 0
+
+
+def test_links_and_pictures_exist():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)", TEXTS[page.name]):
+            if "://" not in target:
+                assert (DOCS / target).exists(), f"{page.name} points to {target}"
+
+
+def test_every_page_is_in_the_map():
+    listed = re.search(r"```\{toctree\}\n:hidden:\n\n(.*?)```", TEXTS["index.md"], flags=re.DOTALL)[1].split()
+    assert sorted(listed) == sorted(page.stem for page in PAGES if page.stem != "index")
+    for name in listed:
+        assert f"]({name}.md)" in TEXTS["index.md"]
+
+
+def test_every_command_is_shown_and_in_the_reference(reference):
+    made, shown = reference.command_line(), "\n".join(TEXTS.values())
+    commands = {name: parser for name, parser, _ in reference.parsers()}
+    assert {"howm train", "howm data make", "howm hub push"} <= commands.keys()
+    for name, parser in commands.items():
+        assert f"## {name}\n" in made
+        assert re.search(rf"\b{name}\b", shown), f"{name} is nowhere explained"
+        for action in parser._actions:
+            assert action.dest == "help" or all(f"{option}" in made for option in action.option_strings)
+
+
+def test_commands_that_the_text_names_exist(reference):
+    """Also those in the middle of a sentence, with their options."""
+    commands = {name: parser for name, parser, _ in reference.parsers()}
+    groups = {" ".join(name.split()[:2]) for name in commands if len(name.split()) == 3}
+    for page, text in TEXTS.items():
+        for said in re.findall(r"`(howm [a-z][^`]*)`", text.replace("\n", " ")):
+            name = next((name for name in sorted(commands, reverse=True) if f"{said} ".startswith(f"{name} ")), None)
+            assert name or said in groups, f"{page} names `{said}`"
+            options = [word.split("=")[0] for word in said.split() if word.startswith("-") and word[1:]]
+            known = commands[name]._option_string_actions if name else {}
+            assert set(options) <= set(known), f"{page} names `{said}`"
+
+
+def test_every_public_name_is_in_the_reference(reference):
+    made = reference.public_names()
+    for name in howm.__all__:
+        assert name == "__version__" or f":: howm.{name}\n" in made
+    for module, names in reference.MODULES.items():
+        for name in names:
+            assert f":: {module}.{name}\n" in made
+
+
+def test_ci_builds_the_documentation():
+    assert "\nmake docs\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    planned = subprocess.run(["make", "-n", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "sphinx -E -W" in planned
