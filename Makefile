@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= out
 QUICK ?= represent.steps=800 train.steps=4000
 
-.PHONY: quickstart test test-slow lint bench clean
+.PHONY: quickstart test test-slow test-browser lint bench table clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "howm needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
