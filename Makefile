@@ -25,10 +25,16 @@ quickstart: $(VENV)/.installed
 	$(BIN)/howm show $(OUT)/howm -o $(OUT)
 
 test: $(VENV)/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not browser"
 
 test-slow: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+
+# Debian's Chromium and the driver without a browser of its own.
+test-browser: $(VENV)/.installed
+	command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[browser]'
+	OMP_NUM_THREADS=1 SCREENSHOTS=$(OUT)/screenshots $(BIN)/python -m pytest -m browser
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -37,6 +43,9 @@ lint: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+table: $(VENV)/.installed
+	$(BIN)/python benchmarks/table.py --write
 
 clean:
 	rm -rf $(VENV) $(OUT) build *.egg-info

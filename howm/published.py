@@ -70,9 +70,9 @@ def published(env: str, method: str, n: int, k: int) -> Published | None:
     columns = _TABLES.get(env, {}).get(method)
     if columns is None or k != 5 or n not in _N[: len(columns[0])]:
         return None
-    *mrr_and_gap, h1 = columns
+    mrr_1, mrr_5, gap_5, h1_5 = columns
     place = _N.index(n)
-    return Published(*(column[place] for column in mrr_and_gap), h1[place] if place < len(h1) else None)
+    return Published(mrr_1[place], mrr_5[place], gap_5[place], h1_5[place] if place < len(h1_5) else None)
 
 
 def out_of_memory(env: str, method: str, n: int, k: int) -> bool:

@@ -24,7 +24,16 @@ ORDER = [
         "checkpoint",
     ),
     *("segmentation", "evaluation", "diagnosis", "rundir", "train", "results", "figures", "published", "sweep"),
-    *("commands.base", "commands.library", "commands.data", "commands.runs", "commands.sweeps", "cli"),
+    *("table", "tables", "charts", "report"),
+    *(
+        "commands.base",
+        "commands.library",
+        "commands.data",
+        "commands.runs",
+        "commands.sweeps",
+        "commands.reports",
+        "cli",
+    ),
 ]
 
 
