@@ -1,6 +1,7 @@
 """Line charts as SVG text whose colours are the page's: the same numbers give the same bytes, in light and in dark."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -66,6 +67,44 @@ def _limits(chart: Chart) -> tuple[float, float]:
     return 10.0**low, 10.0 ** max(high, low + 1)
 
 
+def words(text: str) -> str:
+    """Text for SVG, with the paper's indices lowered."""
+    return re.sub(r"Σ_([NK])", r'Σ<tspan dy="2" font-size="75%">\1</tspan><tspan dy="-2">&#8203;</tspan>', escape(text))
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A row of dots, and of rings for what others report."""
+
+    name: str
+    style: str
+    dots: tuple[float, ...]
+    rings: tuple[float, ...] = ()
+
+
+def draw_strips(title: str, strips: Sequence[Strip]) -> str:
+    """Percentages of several things, one below the other."""
+    left, top, row, right = 86, 12, 21, 330
+    bottom = top + row * len(strips)
+
+    def x(value: float) -> float:
+        return left + (right - left) * value / 100
+
+    parts = []
+    for tick in (0, 25, 50, 75, 100):
+        parts.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{top - 6}" y2="{bottom - 4}"/>')
+        parts.append(f'<text class="tick" x="{x(tick):.1f}" y="{bottom + 9}" text-anchor="middle">{tick}</text>')
+    for i, strip in enumerate(strips):
+        y = top + row * (i + 0.5) - 4
+        parts.append(f'<text class="name" x="{left - 10}" y="{y + 3.5}" text-anchor="end">{words(strip.name)}</text>')
+        rings = "".join(f'<circle cx="{x(value):.1f}" cy="{y}" r="3.4"/>' for value in strip.rings)
+        dots = "".join(f'<circle cx="{x(value):.1f}" cy="{y}" r="3.4"/>' for value in strip.dots)
+        parts.append(f'<g class="{strip.style} ring">{rings}</g><g class="{strip.style} dot">{dots}</g>')
+    said = "; ".join(f"{strip.name} {min(strip.dots):.1f} to {max(strip.dots):.1f}" for strip in strips if strip.dots)
+    label = escape(f"{title}: {said}.")
+    return f'<svg viewBox="0 0 340 {bottom + 14}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
 def draw(chart: Chart) -> str:
     """One panel; read aloud it is its title and what its lines end with."""
     low, high = _limits(chart)
@@ -84,7 +123,7 @@ def draw(chart: Chart) -> str:
         inside = min(max(value, low), high)  # a loss of zero has no logarithm
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * place(inside, low, high, chart.log_y)
 
-    parts = [f'<text class="title" x="0" y="12">{escape(chart.title)}</text>']
+    parts = [f'<text class="title" x="0" y="12">{words(chart.title)}</text>']
     for tick in ticks(low, high, chart.log_y):
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
         parts.append(f'<text class="tick" x="{LEFT - 5}" y="{y(tick) + 3:.1f}" text-anchor="end">{number(tick)}</text>')

@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from howm.charts import Chart, Line, draw
+from howm.charts import Chart, Line, Strip, draw, draw_strips, ticks
 from howm.errors import HowmError
 from howm.models.methods import METHODS
 from howm.published import published
 from howm.scenes import seeded_split
 from howm.storage import load_dataset, written_whole
-from howm.table import FORMATS, Cell, Column, Table, to_html
+from howm.table import FORMATS, Cell, Column, Table, prose, to_html
 from howm.tables import (
     POOLS,
     TITLES,
@@ -61,7 +61,7 @@ def write_report(folder: Path, out: Path) -> list[Path]:
         raise HowmError(f"{out} is no name of a page; give one that ends in .html")
     results = read_results(folder)
     tables = report_tables(results)
-    tables["The splits"] = [certificate_table(folder, results)]
+    tables["Splits"] = [certificate_table(folder, results)]
     files = {out: _page(folder, results, tables)}
     listed = [table for some in tables.values() for table in some]
     files |= {out.with_suffix(f".{name}"): render(listed) for name, render in FORMATS.items()}
@@ -75,6 +75,7 @@ def _page(folder: Path, results: Results, tables: dict[str, list[Table]]) -> str
     try:
         import jinja2
         import matplotlib  # noqa: F401  # for the pictures: said before any work
+        from markupsafe import Markup
     except ImportError as error:
         raise HowmError(f"a report needs {error.name}, which is not installed; pip install 'howm[viz]'") from error
     here = Path(__file__).parent
@@ -84,11 +85,13 @@ def _page(folder: Path, results: Results, tables: dict[str, list[Table]]) -> str
     return environment.get_template("report.html").render(
         version=__version__,
         style=(here / "report.css").read_text(encoding="utf-8"),
-        summary=summary(results),
+        summary=[Markup(prose(text.replace(" %", "\u00a0%"))) for text in summary(results)],
+        glance=glance(results),
         sections={
             name: [to_html(table, _anchor(name, i)) for i, table in enumerate(some)] for name, some in tables.items()
         },
         figures=draw_figures(results),
+        prose=lambda text: Markup(prose(text)),
         pictures=pictures,
         unseen=unseen,
         missing=missing(results),
@@ -146,6 +149,25 @@ def _finding(done: Sequence[Result]) -> str:
         text += f"; next is {METHODS[others[0]].title} with {worst[others[0]]:.1f} %"
         text += f" in {_count(len(cells[others[0]]), 'world')}"
     return f"{text}."
+
+
+def glance(results: Results) -> str | None:
+    """All methods in one look: five steps ahead, in unseen scenes of five objects."""
+    strips = []
+    runs = [run for env, some in _panels(results) for run in some if run["n"] > run["k"]]
+    for method in METHODS:
+        own = [run for run in runs if run["method"] == method]
+        cells = dict.fromkeys((run["env"], run["n"]) for run in own)
+        found = [
+            _mean([run for run in own if (run["env"], run["n"]) == cell], score("eval_hard", "5")) for cell in cells
+        ]
+        theirs = [y for env in results.worlds() for n, y in _papers(env, method) if n > 5 and y is not None]
+        dots = tuple(y for y in found if y is not None)
+        if dots or (theirs and method != "howm-paper"):
+            strips.append(Strip(METHODS[method].title, f"m-{method}", dots, tuple(theirs)))
+    still = [y for run in runs if (y := _nothing([run], "eval_hard", "5")) is not None]
+    strips.append(Strip("do nothing", "control", tuple(still)))
+    return draw_strips("MRR in the hard pool after five steps", strips) if runs else None
 
 
 def _count(number: int, noun: str) -> str:
@@ -231,7 +253,7 @@ def _by_size(results: Results) -> Figure | None:
     note = "MRR on unseen scenes after five steps. At N = K = 5 nothing is unseen. Rings are the paper's numbers."
     everything = [run for _, runs in _panels(results) for run in runs]
     legend = _legend(everything, ("do nothing", "control"))
-    return Figure("Against the size of the library", note, tuple(panels), legend) if panels else None
+    return Figure("MRR by library size", note, tuple(panels), legend) if panels else None
 
 
 def _papers(env: str, method: str) -> tuple[tuple[float, float | None], ...]:
@@ -244,7 +266,7 @@ def _by_steps(results: Results) -> Figure | None:
     everything = [run for _, runs in _panels(results) for run in runs]
     for env, runs in _panels(results):
         for pool, name in POOLS.items():
-            for n in sorted({run["n"] for run in runs}):
+            for n in sorted({run["n"] for run in results.paper(env)}):
                 some = [run for run in runs if run["n"] == n]
                 steps = sorted({int(k) for run in some for k in run[pool]})
                 lines = []
@@ -259,7 +281,7 @@ def _by_steps(results: Results) -> Figure | None:
                                          tuple(steps), log_x=True, y_range=(0, 100))))  # fmt: skip
     note = "MRR on unseen scenes. Doing nothing is the mean over the encoders of all methods."
     legend = _legend(everything, ("do nothing", "control"))
-    return Figure("Against the number of steps", note, tuple(panels), legend) if panels else None
+    return Figure("MRR by steps", note, tuple(panels), legend) if panels else None
 
 
 def _nothing(runs: Sequence[Result], pool: str, steps: str) -> float | None:
@@ -276,7 +298,7 @@ def _by_cost(results: Results) -> Figure | None:
             title = f"{TITLES[env]}, {name}"
             panels.append(draw(Chart(title, "objects in the library", name, lines, _sizes(runs), log_x=True)))
     note = "Of training, on CPU cores; what the machine did beside it is not known."
-    return Figure("Cost", note, tuple(panels), _legend(everything)) if panels else None
+    return Figure("Cost by library size", note, tuple(panels), _legend(everything)) if panels else None
 
 
 def _curve(run: Result) -> tuple[tuple[float, float | None], ...]:
@@ -294,8 +316,9 @@ def _phase(run: Result) -> int:
 def _curve_chart(title: str, lines: Sequence[tuple[str, str, Result]]) -> str:
     drawn = tuple(Line(name, style, _curve(run), "none") for name, style, run in lines)
     last = max(point[0] for line in drawn for point in line.points)
-    rule = max(_phase(run) for _, _, run in lines)
-    return draw(Chart(title, "step", "held-out loss", drawn, (0, last / 2, last), log_y=True, rule=rule or None))
+    phases = {_phase(run) for _, _, run in lines} - {0}
+    rule = phases.pop() if len(phases) == 1 else None
+    return draw(Chart(title, "step", "held-out loss", drawn, tuple(ticks(0, last, False)), log_y=True, rule=rule))
 
 
 def _curves(results: Results) -> list[Figure]:
@@ -337,7 +360,7 @@ def _negatives(results: Results) -> Figure | None:
     if not panels:
         return None
     note = "Σ_N-CSWM in the paper's pool, with half of the negatives from the same scene (controlled) and without."
-    return Figure("Negative sampling", note, tuple(panels), tuple((style, style) for style in styles.values()))
+    return Figure("Controlled negatives", note, tuple(panels), tuple((style, style) for style in styles.values()))
 
 
 # Pictures of what was learned.
@@ -368,8 +391,8 @@ def draw_pictures(folder: Path, results: Results) -> tuple[list[Picture], list[s
         texts = {
             "rollout": f"Ten steps in {scene}: the truth above, below what the model predicts from the first frame and "
             "the actions alone.",
-            "binding": "Two frames, their slots, the binding M of actions to slots, the bound action, and the predicted and "
-            "true state lifted to all library objects.",
+            "binding": "Two frames, their slots, the binding M of actions to slots, the bound action, and the "
+            "predicted and the true state lifted to all library objects.",
         }
         pictures += [
             Picture(f"{world}, {name}", f"{texts[name]} {whose}", as_png(drawn[name]))
@@ -406,7 +429,7 @@ def certificate_table(folder: Path, results: Results) -> Table:
         *(Column("world"), Column("N"), Column("K"), Column("data seed"), Column("of all scenes")),
         *(Column("training", "scenes"), Column("evaluation", "scenes"), Column("in both", "scenes")),
         *(Column("training", "uneven by"), Column("evaluation", "uneven by")),
-        *(Column("violations"), Column("hash of the split"), Column("from")),
+        *(Column("violations"), Column("hash of the split", code=True), Column("from")),
     )
     rows: list[tuple[Cell, ...]] = []
     data = {(run["env"], run["n"], run["k"], run.get("data", {}).get("seed", run["seed"])) for run in results.grid}

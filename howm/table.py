@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
@@ -29,7 +30,7 @@ class Spread:
 
     @property
     def number(self) -> str:
-        return f"{self.mean:{'+' if self.sign else ''}z,.{self.digits}f}"
+        return f"{self.mean:{'+' if self.sign else ''}z,.{self.digits}f}".replace("-", "−")
 
     @property
     def deviation(self) -> str:
@@ -151,7 +152,8 @@ def to_html(table: Table, name: str) -> str:
     starts = {places[0] for group, places in groups if group}
 
     def kind(place: int, *more: str) -> str:
-        names = [*more, *(["begins"] if place in starts else []), *(["words"] if place < labels else [])]
+        names = [*more, *(["first"] if place == 0 else []), *(["words"] if place < labels else [])]
+        names += ["begins"] if place in starts else []
         return f' class="{" ".join(names)}"' if names else ""
 
     grouped = any(group for group, _ in groups)
@@ -177,9 +179,9 @@ def to_html(table: Table, name: str) -> str:
                     cells += f"<td{_bar(columns[place], cell)}{kind(place, *_mood(cell))}>{text}</td>"
                 elif place == 0 and merge:
                     rest = f' rowspan="{len(rows)}"' if len(rows) > 1 else ""
-                    cells += f'<th scope="rowgroup"{rest}{kind(place, "first")}>{text}</th>' if i == 0 else ""
+                    cells += f'<th scope="rowgroup"{rest}{kind(place)}>{text}</th>' if i == 0 else ""
                 else:
-                    cells += f'<th scope="row"{kind(place, "first") if place == 0 else kind(place)}>{text}</th>'
+                    cells += f'<th scope="row"{kind(place)}>{text}</th>'
             theirs = ' class="theirs"' if "paper" in row[1:labels] else ""
             body += f"<tr{theirs}>{cells}</tr>\n"
         if merge:
@@ -195,8 +197,8 @@ def to_html(table: Table, name: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Text for HTML, with the apostrophe that print uses."""
-    return escape(text.replace("'", "’"))
+    """Text for HTML as print has it: its apostrophe, and the paper's indices."""
+    return re.sub(r"Σ_([NK])", r"Σ<sub>\1</sub>", escape(text.replace("'", "’")))
 
 
 def _html(cell: Cell) -> str:
@@ -208,12 +210,12 @@ def _html(cell: Cell) -> str:
 def _mood(cell: Cell) -> list[str]:
     if cell is None:
         return ["missing"]
-    return ["text"] if isinstance(cell, str) and not cell[:1].isdigit() else []
+    return ["word"] if cell in ("OM", "failed") else []
 
 
 def _bar(column: Column, cell: Cell) -> str:
     share = cell.mean if isinstance(cell, Spread) and column.bar else None
-    return "" if share is None else f' style="--share:{min(max(share, 0), 100):.1f}%"'
+    return "" if share is None else f' style="--share:{min(max(share / 100, 0), 1):.3f}"'
 
 
 # Several tables in one file.

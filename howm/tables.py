@@ -500,9 +500,9 @@ def report_tables(results: Results) -> dict[str, list[Table]]:
     """The tables of the report by the heading that they stand under; without those that would be empty."""
     worlds = results.worlds()
     found = {
-        "Ranking, MRR": [mrr_table(results, env, pool) for env in worlds for pool in POOLS],
-        "Ranking, H@1": [h1_table(results, env, pool) for env in worlds for pool in POOLS],
-        "HOWM": [howm_table(results), binding_table(results), segmentation_table(results)],
+        "MRR on unseen scenes": [mrr_table(results, env, pool) for env in worlds for pool in POOLS],
+        "H@1 on unseen scenes": [h1_table(results, env, pool) for env in worlds for pool in POOLS],
+        "HOWM in detail": [howm_table(results), binding_table(results), segmentation_table(results)],
         "Beyond the paper": [reach_table(results), transfer_table(results), ablation_table(results)],
         "Negative sampling": [negatives_table(results)],
         "Cost": [cost_table(results, env) for env in worlds],

@@ -1,4 +1,4 @@
-"""The report in a real browser: nothing from elsewhere, nothing broken, nothing wider than a phone. See the Makefile."""
+"""The report in a browser: nothing from elsewhere, nothing broken, nothing wider than a phone (`make test-browser`)."""
 
 import os
 import shutil
