@@ -60,7 +60,7 @@ def ticks(low: float, high: float, log: bool) -> list[float]:
 def _limits(chart: Chart) -> tuple[float, float]:
     values = [y for line in chart.lines for _, y in line.points if y is not None and (y > 0 or not chart.log_y)]
     if chart.y_range is not None or not values:
-        return chart.y_range or (0.0, 1.0)
+        return chart.y_range or (0.1 if chart.log_y else 0.0, 1.0)
     if not chart.log_y:
         return 0.0, max(values) * 1.08 or 1.0
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))

@@ -426,7 +426,7 @@ def _model(folder: Path, results: Results, env: str) -> tuple[Path, str] | None:
 def certificate_table(folder: Path, results: Results) -> Table:
     """What the split of each world and seed was: read from its data, or drawn again from the seed."""
     columns = (
-        *(Column("world"), Column("N"), Column("K"), Column("data seed"), Column("of all scenes")),
+        *(Column("world"), Column("N"), Column("K"), Column("data seed"), Column("scenes in all")),
         *(Column("training", "scenes"), Column("evaluation", "scenes"), Column("in both", "scenes")),
         *(Column("training", "uneven by"), Column("evaluation", "uneven by")),
         *(Column("violations"), Column("hash of the split", code=True), Column("from")),

@@ -198,7 +198,8 @@ def to_html(table: Table, name: str) -> str:
 
 def prose(text: str) -> str:
     """Text for HTML as print has it: its apostrophe, and the paper's indices."""
-    return re.sub(r"Σ_([NK])", r"Σ<sub>\1</sub>", escape(text.replace("'", "’")))
+    text = re.sub(r"\b([NK]) = (?=[NK\d])", "\\1\u00a0=\u00a0", text.replace("'", "’"))
+    return re.sub(r"Σ_([NK])", r"Σ<sub>\1</sub>", escape(text))
 
 
 def _html(cell: Cell) -> str:
