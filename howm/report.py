@@ -335,7 +335,7 @@ def _curves(results: Results) -> list[Figure]:
     return [Figure("Learning curves", note, tuple(panels), legend)] if panels else []
 
 
-def _negatives(results: Results) -> Figure | None:
+def _negatives(results: Results) -> Figure:
     groups = negative_groups(results)
     styles = {True: "controlled", False: "uncontrolled"}
     panels = []
@@ -358,7 +358,7 @@ def _negatives(results: Results) -> Figure | None:
         if curves:
             panels.append(_curve_chart(f"{TITLES[env]}, held-out loss", curves))
     if not panels:
-        return None
+        return Figure("Controlled negatives", "Missing: there is no folder negatives with runs of Σ_N-CSWM.", ())
     note = "Σ_N-CSWM in the paper's pool, with half of the negatives from the same scene (controlled) and without."
     return Figure("Controlled negatives", note, tuple(panels), tuple((style, style) for style in styles.values()))
 

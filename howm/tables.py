@@ -187,12 +187,21 @@ def notes(runs: Sequence[Result]) -> str:
     for run in ended(runs):
         pools.setdefault(run["pool"], set()).add(run["method"])
     if len(pools) > 1:
-        parts = [f"{', '.join(sorted(names))} among {size:,}" for size, names in sorted(pools.items())]
-        said.append(f"References differ: {'; '.join(parts)}.")
-    said += [f"{_name(run)} failed: {run.get('reason', 'no reason was given')}." for run in runs
-             if run["status"] == "failed"]  # fmt: skip
-    said += [f"{_name(run)} is over {run.get('memory_limit_mb', 0):,.0f} MB." for run in runs if run["status"] == "OM"]
+        most = max(pools, key=lambda size: len(pools[size]))
+        parts = [f"{', '.join(sorted(pools[size]))} among {size:,}" for size in sorted(pools) if size != most]
+        said.append(f"References differ: {'; '.join(parts)}; the others among {most:,}.")
+    lost: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        if run["status"] != "ok":
+            lost.setdefault((f"{run['method']}, N={run['n']}", _reason(run)), []).append(str(run["seed"]))
+    said += [f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}." for (name, why), seeds in lost.items()]
     return " ".join(said)
+
+
+def _reason(run: Result) -> str:
+    if run["status"] == "OM":
+        return f"out of {run['memory_limit_mb']:,.0f} MB of memory" if "memory_limit_mb" in run else "out of memory"
+    return f"failed ({run.get('reason', 'no reason was given')})"
 
 
 def setting(runs: Sequence[Result]) -> str:
@@ -203,10 +212,6 @@ def setting(runs: Sequence[Result]) -> str:
     parts += [f"{name}={next(iter(found))}" for name, found in (("N", sizes), ("K", objects)) if len(found) == 1]
     parts += [f"{next(iter(pools)):,} references"] if len(pools) == 1 else []
     return ", ".join(parts)
-
-
-def _name(run: Result) -> str:
-    return f"{run['method']}, N={run['n']}, seed {run['seed']}"
 
 
 # The paper's tables: methods below each other, library sizes beside each other.

@@ -79,9 +79,9 @@ def test_what_did_not_end_well_is_named(tmp_path):
     assert texts(table, "cswm-n", "ours", "N = 20") == ["missing", *["OM"] * 4]
     assert texts(table, "cswm-n", "ours", "N = 30") == ["missing", *["failed"] * 4]
     assert texts(table, "cswm-n", "ours", "N = 10")[:2] == ["1", "90.0"]  # of the seed that ended well
-    assert "cswm-n, N=30, seed 0 failed: no luck & no money." in table.note
-    assert "cswm-n, N=20, seed 0 is over 4,000 MB." in table.note
-    assert "cswm-n, N=10, seed 1 failed" in table.note
+    assert "cswm-n, N=30, seed 0: failed (no luck & no money)." in table.note
+    assert "cswm-n, N=20, seed 0: out of 4,000 MB of memory." in table.note
+    assert "cswm-n, N=10, seed 1: failed" in table.note
 
 
 def test_a_step_that_was_not_measured_is_missing(tmp_path):
@@ -94,8 +94,9 @@ def test_a_step_that_was_not_measured_is_missing(tmp_path):
 
 def test_pools_of_different_size_and_scenes_that_are_not_unseen_are_noted():
     assert notes([result(), result(seed=1)]) == ""
-    assert "monet-bm among 500; cswm-n among 1,000" in notes([result(), result("monet-bm", pool=500)])
+    assert "monet-bm among 500; the others among 1,000" in notes([result(), result("monet-bm", pool=500)])
     assert "nothing is unseen" in notes([result(n=5)])
+    assert notes([failure(), failure(seed=2)]) == "cswm-n, N=10, seeds 0, 2: failed (no luck & no money)."
 
 
 def test_runs_outside_the_papers_grid_have_their_own_table(tmp_path):
