@@ -133,8 +133,7 @@ def _finding(done: Sequence[Result]) -> str:
         found = score("eval_hard", "5")(run)
         if found is not None and run["n"] > run["k"]:
             cells.setdefault(run["method"], {}).setdefault((run["env"], run["n"], run["k"]), []).append(found)
-            nothing = score("eval_hard", "5")(run.get("controls", {}).get("do_nothing", {}))
-            still += [] if nothing is None else [nothing]
+            still += [y for y in [_nothing([run], "eval_hard", "5")] if y is not None]
     if not cells:
         return "None of them has been measured five steps ahead in unseen scenes."
     worst = {method: min(mean(values) for values in found.values()) for method, found in cells.items()}
@@ -245,7 +244,7 @@ def _by_size(results: Results) -> Figure | None:
                     if method != "howm-paper" and (points := _papers(env, method))
                 ]
             else:
-                still = _against_n(runs, lambda run: score("eval_hard", "5")(run["controls"]["do_nothing"]))
+                still = _against_n(runs, lambda run: _nothing([run], "eval_hard", "5"))
                 lines.append(Line("do nothing", "control", still))
             title = f"{TITLES[env]}, {name}"
             panels.append(draw(Chart(title, "objects in the library", "MRR, %", tuple(lines),
