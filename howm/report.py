@@ -110,19 +110,23 @@ def _anchor(name: str, place: int = 0) -> str:
 
 def summary(results: Results) -> tuple[str, str]:
     """What is here, and what it shows."""
-    done = results.finished()
-    sizes = sorted({run["n"] for run in results.grid})
-    worlds = " and ".join(TITLES[env] for env in TITLES if results.of(env))
+    everything = (*results.grid, *results.variants)
+    done = ended(everything)
+    sizes = sorted({run["n"] for run in everything})
+    worlds = " and ".join(TITLES[env] for env in TITLES if any(run["env"] == env for run in everything))
     library = f"of {sizes[0]} to {sizes[-1]} objects" if len(sizes) > 1 else f"of {sizes[0]} objects"
     one = len(done) == 1
+    what = _count(len({run["method"] for run in done if "variant" not in run}), "method")
+    changed = len({run["variant"] for run in done if "variant" in run})
+    what += f" and {_count(changed, 'variant')}" if changed else ""
     first = (
-        f"{len(done)} run{'' if one else 's'} of {_count(len({run['method'] for run in done}), 'method')} in {worlds}, "
+        f"{len(done)} run{'' if one else 's'} of {what} in {worlds}, "
         f"with libraries {library}, {'is' if one else 'are'} measured here"
     )
     for status, words in (("OM", "ran out of memory"), ("failed", "failed")):
-        count = sum(run["status"] == status for run in results.grid)
+        count = sum(run["status"] == status for run in everything)
         first += f"; {count} {words}" if count else ""
-    return f"{first}.", _finding(done)
+    return f"{first}.", _finding(results.finished())
 
 
 def _finding(done: Sequence[Result]) -> str:
@@ -431,7 +435,10 @@ def certificate_table(folder: Path, results: Results) -> Table:
         *(Column("violations"), Column("hash of the split", code=True), Column("from")),
     )
     rows: list[tuple[Cell, ...]] = []
-    data = {(run["env"], run["n"], run["k"], run.get("data", {}).get("seed", run["seed"])) for run in results.grid}
+    data = {
+        (run["env"], run["n"], run["k"], run.get("data", {}).get("seed", run["seed"]))
+        for run in (*results.grid, *results.variants)
+    }
     order = list(TITLES)
     for env, n, k, seed in sorted(data, key=lambda key: (order.index(key[0]), *key[1:])):
         path = folder / "data" / f"{env}-n{n}-k{k}-seed{seed}.h5"
@@ -457,7 +464,8 @@ def certificate_table(folder: Path, results: Results) -> Table:
 def provenance(results: Results) -> list[dict[str, Any]]:
     """How each number was made."""
     found = []
-    special = [(f"ablation, {name}", run) for name, run in results.ablation]
+    special = [(f"variant, {run['variant']}", run) for run in results.variants]
+    special += [(f"ablation, {name}", run) for name, run in results.ablation]
     special += [(f"transfer, {name}", run) for name, run in results.transfer]
     special += [("negatives", run) for run in results.negatives]
     for where, run in [*(("", run) for run in results.grid), *special]:

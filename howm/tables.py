@@ -1,6 +1,6 @@
 """The tables of a folder of results: every number is that of a file, what is missing stays missing.
 
-<env>-n<N>-k<K>/<method>-seed<S>.json   status ok; or OM or failed, with the reason
+<env>-n<N>-k<K>/<method>-seed<S>.json   status ok; or OM or failed, with the reason; also of variants of methods
 ablation/<variant>-seed<S>.json         HOWM with one thing changed
 transfer/<model>-k<K>.json              a model in scenes of another number of objects
 negatives/*.json                        Σ_N-CSWM with and without controlled negatives
@@ -42,9 +42,13 @@ def slug(name: str) -> str:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a folder. Those of ablation and transfer stand under the names of their files."""
+    """The results of a folder. Those of ablation and transfer stand under the names of their files.
+
+    ``variants`` are methods with keys changed: never counted as seeds of the method itself.
+    """
 
     grid: tuple[Result, ...]
+    variants: tuple[Result, ...] = ()
     ablation: tuple[tuple[str, Result], ...] = ()
     transfer: tuple[tuple[str, Result], ...] = ()
     negatives: tuple[Result, ...] = ()
@@ -72,14 +76,17 @@ def read_results(folder: Path) -> Results:
     grid = _read(root.glob("*-n*-k*/*.json"))
     if not grid:
         raise HowmError(f"{folder} holds no results; give the folder of a sweep, or of howm eval --results")
-    order = list(METHODS)
-    runs = sorted(
-        (run for _, run in grid),
-        key=lambda run: (list(WORLDS).index(run["env"]), run["k"], order.index(run["method"]), run["n"], run["seed"]),
-    )
+    order = {name: place for place, name in enumerate((*WORLDS, *METHODS))}
+
+    def key(run: Result) -> tuple[Any, ...]:
+        method, variant = order.get(run["method"], len(order)), run.get("variant", "")
+        return order[run["env"]], run["k"], method, variant, run["n"], run["seed"]
+
+    runs = sorted((run for _, run in grid), key=key)
+    own, variants = (tuple(run for run in runs if ("variant" in run) == changed) for changed in (False, True))
     special = {name: tuple(_read(root.glob(f"{name}/*.json"))) for name in ("ablation", "transfer")}
     negatives = [run for _, run in _read({*root.glob("negatives/*.json"), *folder.glob("negatives/*.json")})]
-    return Results(tuple(runs), **special, negatives=tuple(negatives))
+    return Results(own, variants, **special, negatives=tuple(negatives))
 
 
 def _read(paths: Iterable[Path]) -> list[tuple[str, Result]]:
@@ -88,11 +95,15 @@ def _read(paths: Iterable[Path]) -> list[tuple[str, Result]]:
     for path in sorted(paths):
         try:
             run = json.loads(path.read_text(encoding="utf-8"))
-            if not (run["env"] in WORLDS and run["method"] in METHODS and run["n"] >= run["k"] > 0 <= run["seed"]):
+            run = {"status": "ok", **run}
+            if run["status"] != "ok" and run["method"] not in METHODS:
+                run["variant"] = run["method"]  # what failed is known by its own name only
+            known = run["method"] in METHODS or "variant" in run
+            if not (run["env"] in WORLDS and known and run["n"] >= run["k"] > 0 <= run["seed"]):
                 raise ValueError(f"its world or method is unknown: {run['env']}, {run['method']}")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise HowmError(f"{path} is no result of howm ({error}); remove it or make it again") from error
-        found.append((path.stem, {"status": "ok", **run}))
+        found.append((path.stem, run))
     return found
 
 
@@ -193,7 +204,8 @@ def notes(runs: Sequence[Result]) -> str:
     lost: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         if run["status"] != "ok":
-            lost.setdefault((f"{run['method']}, N={run['n']}", _reason(run)), []).append(str(run["seed"]))
+            name = f"{run.get('variant', run['method'])}, N={run['n']}"
+            lost.setdefault((name, _reason(run)), []).append(str(run["seed"]))
     said += [f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}." for (name, why), seeds in lost.items()]
     return " ".join(said)
 
@@ -440,6 +452,25 @@ def reach_table(results: Results) -> Table:
     return Table("Larger libraries, more objects", note, columns, tuple(rows), 4)
 
 
+def variant_table(results: Results) -> Table:
+    """Methods with keys changed, as a sweep runs them beside the others."""
+    columns = (
+        *(Column("variant", code=True), Column("world"), Column("N"), Column("K"), Column("of"), Column("seeds")),
+        *steps_of("paper's pool"),
+        *steps_of("hard pool"),
+        *(Column("gap, 5 steps"), *COSTS),
+    )
+    rows = []
+    for key in sorted({(run["variant"], run["env"], run["n"], run["k"]) for run in results.variants}):
+        runs = [run for run in results.variants if (run["variant"], run["env"], run["n"], run["k"]) == key]
+        methods = sorted({run["method"] for run in ended(runs)})
+        pools = [entry for part in POOLS for entry in scores(runs, part)]
+        cells = (*pools, cell(runs, value("gap", "5"), 2, sign=True), *costs(runs))
+        rows.append((key[0], TITLES[key[1]], *key[2:], ", ".join(methods) or None, len(ended(runs)), *cells))
+    note = f"MRR in percent, unseen scenes. {notes(results.variants)}".strip()
+    return Table("Variants", note, columns, tuple(rows), 4)
+
+
 def ablation_table(results: Results) -> Table:
     columns = (
         *(Column("what is changed"), Column("seeds"), Column("extraction %"), Column("binding %")),
@@ -508,7 +539,9 @@ def report_tables(results: Results) -> dict[str, list[Table]]:
         "MRR on unseen scenes": [mrr_table(results, env, pool) for env in worlds for pool in POOLS],
         "H@1 on unseen scenes": [h1_table(results, env, pool) for env in worlds for pool in POOLS],
         "HOWM in detail": [howm_table(results), binding_table(results), segmentation_table(results)],
-        "Beyond the paper": [reach_table(results), transfer_table(results), ablation_table(results)],
+        "Beyond the paper": [
+            *(reach_table(results), transfer_table(results), ablation_table(results), variant_table(results))
+        ],
         "Negative sampling": [negatives_table(results)],
         "Cost": [cost_table(results, env) for env in worlds],
         "Controls": [control_table(results, env, pool) for env in worlds for pool in POOLS],

@@ -105,6 +105,21 @@ def test_runs_outside_the_papers_grid_have_their_own_table(tmp_path):
     assert [row[2:4] for row in table.rows] == [(6, 3), (300, 5)]
 
 
+def test_a_variant_is_no_seed_of_its_method(tmp_path):
+    save(tmp_path, result("howm", mrr=100.0))
+    changed = result("howm", mrr=40.0, variant="no-witness")
+    lost = {**failure(seed=1), "method": "no-witness"}  # as a sweep records it
+    for run in (changed, lost):
+        path = tmp_path / "shapes-n10-k5" / f"no-witness-seed{run['seed']}.json"
+        path.write_text(json.dumps(run), encoding="utf-8")
+    results = read_results(tmp_path)
+    assert texts(mrr_table(results, "shapes", "eval"), "howm", "ours", "N = 10")[:2] == ["1", "100.0"]
+    (table,) = report_tables(results)["Beyond the paper"]
+    ((name, *_, method, seeds, mrr), *others) = [row[:7] for row in table.rows]
+    assert (name, method, seeds, str(mrr), others) == ("no-witness", "howm", 1, "40.0", [])
+    assert "no-witness, N=10, seed 1: failed" in table.note
+
+
 def test_h1_and_controls_and_costs(tmp_path):
     found = report_tables(read_results(save(tmp_path, result(mrr=90.0))))
     easy, hard = found["H@1 on unseen scenes"]
