@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
+RUNS ?= runs
+RESULTS ?= results
 QUICK ?= represent.steps=800 train.steps=4000
 
-.PHONY: quickstart test test-slow lint docs bench clean
+.PHONY: quickstart test test-slow test-ray test-browser lint docs bench table sweep clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "howm needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -25,10 +27,23 @@ quickstart: $(VENV)/.installed
 	$(BIN)/howm show $(OUT)/howm -o $(OUT)
 
 test: $(VENV)/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not ray and not browser"
 
 test-slow: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+
+$(VENV)/.ray: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[ray]'
+	touch $@
+
+test-ray: $(VENV)/.ray
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m ray
+
+# Debian's Chromium and the driver without a browser of its own.
+test-browser: $(VENV)/.installed
+	command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[browser]'
+	OMP_NUM_THREADS=1 SCREENSHOTS=$(OUT)/screenshots $(BIN)/python -m pytest -m browser
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -45,6 +60,22 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.installed
 	for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# All that results/ holds, hours of it; what is there already is skipped.
+sweep: $(VENV)/.installed
+	$(BIN)/howm sweep --methods howm -n 5 10 20 30 --steps 1 5 10 50 --out $(RUNS)/howm --results $(RESULTS)
+	$(BIN)/howm sweep --paper --out $(RUNS)/paper --results $(RESULTS)
+	$(BIN)/howm sweep --methods howm --envs shapes -n 100 300 --seeds 0 --set represent.steps=3000 \
+		--out $(RUNS)/large --results $(RESULTS)
+	$(BIN)/howm sweep --methods howm --envs shapes -n 30 -k 8 --grid 8x8 --seeds 0 --out $(RUNS)/8x8 --results $(RESULTS)
+	$(BIN)/howm sweep --methods cswm-n cswm-k cswm-k-ca cwm-n howm --envs shapes -n 10 --train-scenes 10 --seeds 0 \
+		--out $(RUNS)/few-scenes --results $(RESULTS)/few-scenes
+	$(BIN)/howm sweep benchmarks/ablation.yaml --out $(RUNS)/ablation --results $(RESULTS)/ablation
+	$(BIN)/howm sweep benchmarks/negatives.yaml --out $(RUNS)/negatives --results $(RESULTS)/negatives
+	$(BIN)/python benchmarks/transfer.py --work $(RUNS) --results $(RESULTS)/transfer
+
+table: $(VENV)/.installed
+	$(BIN)/python benchmarks/table.py --write
 
 clean:
 	rm -rf $(VENV) $(OUT) build docs/_build *.egg-info

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from baselines import howm
 
+from howm.tables import slug
+
 # name: method, what is changed
 VARIANTS: dict[str, tuple[str, list[str]]] = {
     "howm": ("howm", []),
@@ -31,14 +33,10 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
 }
 
 
-def file_name(name: str, seed: int) -> str:
-    return f"{name.replace(',', '').replace('.', '').replace(' ', '-')}-seed{seed}"
-
-
 def make(name: str, work: Path, results: Path, data: Path, seed: int) -> str:
     method, settings = VARIANTS[name]
-    slug = file_name(name, seed)
-    target, run = results / f"{slug}.json", work / f"ablation-{slug}"
+    file = f"{slug(name)}-seed{seed}"
+    target, run = results / f"{file}.json", work / f"ablation-{file}"
     if target.exists():
         return f"{name}: there already"
     overrides = ["--set", *settings] if settings else []

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from howm.commands import data, hub, library, runs, sweeps
+from howm.commands import data, hub, library, reports, runs, sweeps
 from howm.commands.base import Command
 from howm.errors import HowmError
 from howm.version import __version__
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="howm", description="Object-oriented world models and how well they generalize.")
     parser.add_argument("--version", action="version", version=f"howm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (library, data, runs, sweeps, hub):
+    for group in (library, data, runs, sweeps, reports, hub):
         group.add_commands(commands)
     return parser
 

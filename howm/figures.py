@@ -1,5 +1,6 @@
 """Pictures of what a model has learned: bindings, masks, and predictions beside the truth."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,13 @@ def figures(model: WorldModel, episodes: Episodes, episode: int, steps: int) -> 
 
 def save_figure(figure: Any, path: Path) -> None:
     with written_whole(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=110)
+        temporary.write_bytes(as_png(figure))
+
+
+def as_png(figure: Any) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=110)
+    return file.getvalue()
 
 
 def _figure(width: float, height: float) -> Any:

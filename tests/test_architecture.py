@@ -24,8 +24,9 @@ ORDER = [
         "checkpoint",
     ),
     *("segmentation", "evaluation", "diagnosis", "rundir", "train", "results", "figures", "published", "sweep"),
-    *("cards", "hub"),
-    *("commands.base", "commands.library", "commands.data", "commands.runs", "commands.sweeps", "commands.hub", "cli"),
+    *("table", "tables", "charts", "report", "cards", "hub"),
+    *("commands.base", "commands.library", "commands.data", "commands.runs", "commands.sweeps", "commands.reports"),
+    *("commands.hub", "cli"),
 ]
 
 

@@ -96,14 +96,17 @@ def _block(inputs: int, outputs: int) -> nn.Module:
 class CellAttention(nn.Module):
     """The lowest level of the U-Net alone: attention over cells, with the MLP through which they see each other.
 
-    Each slot has a taste of its own; slots that look alike at first would stay alike. There is no batch norm: a pass of
-    training sees all slots, and what it would learn of their mean fits none of them.
+    At first all slots take equal parts, but each has a taste of its own: slots that look alike would stay alike. There
+    is no batch norm: a pass of training sees all slots, and what it would learn of their mean fits none of them.
     """
+
+    odds: Tensor  # with which each takes its part of what those before it left
 
     def __init__(self, spec: WorldSpec, channels: int, slots: int) -> None:
         super().__init__()
         wide, cells = 2 * channels, spec.cells
         self.tastes = nn.Parameter(torch.randn(slots - 1, wide, 1, 1))
+        self.register_buffer("odds", -torch.arange(slots - 1, 0, -1).float().log())
         self.see = nn.Conv2d(3, channels, spec.cell_pixels, stride=spec.cell_pixels)
         self.down = nn.Conv2d(channels + 1, wide, 1)
         self.middle = nn.Sequential(
@@ -119,7 +122,7 @@ class CellAttention(nn.Module):
         x = torch.relu(self.down(torch.cat([seen, log_scope.clamp(min=-10)], dim=1)) + self.tastes[slot])
         around = self.middle(x.flatten(1)).view_as(x)
         logits: Tensor = self.up(torch.cat([x, torch.relu(around)], dim=1))
-        return logits
+        return logits + self.odds[slot]
 
 
 class MONet(nn.Module):

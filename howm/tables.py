@@ -1,0 +1,549 @@
+"""The tables of a folder of results: every number is that of a file, what is missing stays missing.
+
+<env>-n<N>-k<K>/<method>-seed<S>.json   status ok; or OM or failed, with the reason; also of variants of methods
+ablation/<variant>-seed<S>.json         HOWM with one thing changed
+transfer/<model>-k<K>.json              a model in scenes of another number of objects
+negatives/*.json                        Σ_N-CSWM with and without controlled negatives
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from howm.errors import HowmError
+from howm.library import WORLDS
+from howm.models.methods import METHODS
+from howm.published import MEMORY_GB, Published, library_sizes, out_of_memory, published
+from howm.table import Cell, Column, Spread, Table
+
+Result = dict[str, Any]
+Measure = Callable[[Result], float | None]
+Theirs = Callable[[Published], float | None]
+
+TITLES = {"shapes": "Shapes", "rush_hour": "Rush Hour"}
+POOLS = {"eval": "paper's pool", "eval_hard": "hard pool"}
+STEPS = ("1", "5", "10")
+LARGEST = 30  # library of the paper's tables, whose scenes show 5 objects
+LEGEND = "– has not been run; OM is out of memory."
+# What benchmarks/ablation.py changes, in the order of the table.
+ABLATION = (
+    *("howm", "no witness", "softmax over slots, lift by attention", "softmax over slots, lift by pseudo-inverse"),
+    *("lift by attention", "lift by pseudo-inverse", "linear maps", "sigma 0.5", "balanced attention"),
+    *("slot attention", "howm-paper"),
+)
+
+
+def slug(name: str) -> str:
+    """A variant's name in the name of its file."""
+    return name.replace(",", "").replace(".", "").replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a folder. Those of ablation and transfer stand under the names of their files.
+
+    ``variants`` are methods with keys changed: never counted as seeds of the method itself.
+    """
+
+    grid: tuple[Result, ...]
+    variants: tuple[Result, ...] = ()
+    ablation: tuple[tuple[str, Result], ...] = ()
+    transfer: tuple[tuple[str, Result], ...] = ()
+    negatives: tuple[Result, ...] = ()
+
+    def of(self, env: str, k: int | None = None, n: int | None = None, method: str | None = None) -> list[Result]:
+        asked = {"env": env, "k": k, "n": n, "method": method}
+        wanted = {key: value for key, value in asked.items() if value is not None}
+        return [run for run in self.grid if all(run[key] == value for key, value in wanted.items())]
+
+    def paper(self, env: str) -> list[Result]:
+        """The runs whose world is one of the paper's: five objects in a scene, up to 30 in the library."""
+        return [run for run in self.of(env, k=5) if run["n"] <= LARGEST]
+
+    def worlds(self) -> list[str]:
+        """Worlds with a run that belongs into the paper's tables."""
+        return [env for env in WORLDS if self.paper(env)]
+
+    def finished(self) -> list[Result]:
+        return [run for run in self.grid if run["status"] == "ok"]
+
+
+def read_results(folder: Path) -> Results:
+    """All results below a folder; that of a sweep has them in ``results``."""
+    root = folder / "results" if (folder / "results").is_dir() else folder
+    grid = _read(root.glob("*-n*-k*/*.json"))
+    if not grid:
+        raise HowmError(f"{folder} holds no results; give the folder of a sweep, or of howm eval --results")
+    order = {name: place for place, name in enumerate((*WORLDS, *METHODS))}
+
+    def key(run: Result) -> tuple[Any, ...]:
+        method, variant = order.get(run["method"], len(order)), run.get("variant", "")
+        return order[run["env"]], run["k"], method, variant, run["n"], run["seed"]
+
+    runs = sorted((run for _, run in grid), key=key)
+    own, variants = (tuple(run for run in runs if ("variant" in run) == changed) for changed in (False, True))
+    special = {name: tuple(_read(root.glob(f"{name}/*.json"))) for name in ("ablation", "transfer")}
+    negatives = [run for _, run in _read({*root.glob("negatives/*.json"), *folder.glob("negatives/*.json")})]
+    return Results(own, variants, **special, negatives=tuple(negatives))
+
+
+def _read(paths: Iterable[Path]) -> list[tuple[str, Result]]:
+    """Results by the names of their files."""
+    found = []
+    for path in sorted(paths):
+        try:
+            run = json.loads(path.read_text(encoding="utf-8"))
+            run = {"status": "ok", **run}
+            if run["status"] != "ok" and run["method"] not in METHODS:
+                run["variant"] = run["method"]  # what failed is known by its own name only
+            known = run["method"] in METHODS or "variant" in run
+            if not (run["env"] in WORLDS and known and run["n"] >= run["k"] > 0 <= run["seed"]):
+                raise ValueError(f"its world or method is unknown: {run['env']}, {run['method']}")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise HowmError(f"{path} is no result of howm ({error}); remove it or make it again") from error
+        found.append((path.stem, run))
+    return found
+
+
+# What can be read off a run.
+
+
+def score(part: str, steps: str, measure: str = "mrr") -> Measure:
+    return lambda run: run.get(part, {}).get(steps, {}).get(measure)
+
+
+def value(*keys: str) -> Measure:
+    """A number at a path of keys."""
+
+    def read(run: Result) -> float | None:
+        found: Any = run
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found if isinstance(found, int | float) else None
+
+    return read
+
+
+def minutes(run: Result) -> float | None:
+    return run["train_cpu_seconds"] / 60 if "train_cpu_seconds" in run else None
+
+
+def pixel_error(name: str) -> Measure:
+    """In millionths, mean square; a pixel is between 0 and 1."""
+    read = value("binding", "pixel_error", name)
+    return lambda run: None if (error := read(run)) is None else 1e6 * error
+
+
+def ended(runs: Sequence[Result]) -> list[Result]:
+    return [run for run in runs if run["status"] == "ok"]
+
+
+def cell(runs: Sequence[Result], measure: Measure, digits: int = 1, sign: bool = False) -> Cell:
+    """The runs that ended well, where some did; else why none did."""
+    values = [found for run in ended(runs) if (found := measure(run)) is not None]
+    if values:
+        return Spread.of(values, digits, sign)
+    statuses = {run["status"] for run in runs} - {"ok"}
+    return None if ended(runs) or not statuses else "OM" if "OM" in statuses else "failed"
+
+
+def scores(runs: Sequence[Result], part: str, steps: Sequence[str] = STEPS) -> list[Cell]:
+    return [cell(runs, score(part, k)) for k in steps]
+
+
+def worst(runs: Sequence[Result], measure: Measure) -> Cell:
+    values = [found for run in ended(runs) if (found := measure(run)) is not None]
+    return Spread(min(values), seeds=len(values), digits=2) if values else None
+
+
+def binding(runs: Sequence[Result]) -> list[Cell]:
+    """Extraction and binding of the worst seed."""
+    return [worst(runs, value("binding", stage)) for stage in ("extraction", "binding")]
+
+
+def costs(runs: Sequence[Result]) -> list[Cell]:
+    return [cell(runs, minutes), cell(runs, value("peak_memory_mb"), 0)]
+
+
+BINDING = (Column("extraction", "worst seed, %"), Column("binding", "worst seed, %"))
+COSTS = (Column("CPU minutes"), Column("MB"))
+
+
+def steps_of(group: str, steps: Sequence[str] = STEPS) -> tuple[Column, ...]:
+    return tuple(Column(k, f"{group} after steps", bar=True) for k in steps)
+
+
+def papers(env: str, method: str, n: int, k: int, read: Theirs | None = lambda p: p.mrr_5) -> Cell:
+    """The paper's number, as it stands there; nothing of what it does not report."""
+    if read is None:
+        return None
+    if out_of_memory(env, method, n, k):
+        return "OM"
+    found = published(env, method, n, k)
+    number = None if found is None else read(found)
+    return None if number is None else str(number)
+
+
+# What has to be said beside the numbers.
+
+
+def notes(runs: Sequence[Result]) -> str:
+    """What a reader of a table of these runs must know of them."""
+    said = []
+    if any(run["n"] == run["k"] for run in runs):
+        said.append("At N = K there is one scene, so nothing is unseen.")
+    pools: dict[int, set[str]] = {}
+    for run in ended(runs):
+        pools.setdefault(run["pool"], set()).add(run["method"])
+    if len(pools) > 1:
+        most = max(pools, key=lambda size: len(pools[size]))
+        parts = [f"{', '.join(sorted(pools[size]))} among {size:,}" for size in sorted(pools) if size != most]
+        said.append(f"References differ: {'; '.join(parts)}; the others among {most:,}.")
+    lost: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        if run["status"] != "ok":
+            name = f"{run.get('variant', run['method'])}, N={run['n']}"
+            lost.setdefault((name, _reason(run)), []).append(str(run["seed"]))
+    said += [f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}." for (name, why), seeds in lost.items()]
+    return " ".join(said)
+
+
+def _reason(run: Result) -> str:
+    if run["status"] == "OM":
+        return f"out of {run['memory_limit_mb']:,.0f} MB of memory" if "memory_limit_mb" in run else "out of memory"
+    return f"failed ({run.get('reason', 'no reason was given')})"
+
+
+def setting(runs: Sequence[Result]) -> str:
+    """The worlds, sizes and pools of some runs, as far as they have them in common."""
+    worlds, sizes, objects = ({run[key] for run in runs} for key in ("env", "n", "k"))
+    pools = {run["pool"] for run in ended(runs)}
+    parts = [", ".join(TITLES[env] for env in sorted(worlds, reverse=True))]
+    parts += [f"{name}={next(iter(found))}" for name, found in (("N", sizes), ("K", objects)) if len(found) == 1]
+    parts += [f"{next(iter(pools)):,} references"] if len(pools) == 1 else []
+    return ", ".join(parts)
+
+
+# The paper's tables: methods below each other, library sizes beside each other.
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One column under each library size: how to read it off a run and off the paper."""
+
+    name: str
+    of: Measure
+    theirs: Theirs | None = None
+    digits: int = 1
+    sign: bool = False
+
+
+def paper_table(results: Results, env: str, title: str, note: str, measured: Sequence[Measured]) -> Table:
+    """All methods of one world, the paper's numbers under ours where it has some."""
+    runs = results.paper(env)
+    sizes = sorted({*library_sizes(env), *(run["n"] for run in runs)})
+    columns = [Column("method", code=True), Column("")]
+    for n in sizes:
+        columns += [Column("seeds", f"N = {n}")]
+        columns += [Column(one.name, f"N = {n}", bar=not one.sign) for one in measured]
+    rows: list[tuple[Cell, ...]] = []
+    for method in METHODS:
+        cells = {n: results.of(env, 5, n, method) for n in sizes}
+        ours: list[Cell] = []
+        theirs: list[Cell] = []
+        for n, found in cells.items():
+            ours += [len(ended(found)) or None, *(cell(found, one.of, one.digits, one.sign) for one in measured)]
+            theirs += [None, *(papers(env, method, n, 5, one.theirs) for one in measured)]
+        known = [any(entry is not None for entry in row) for row in (ours, theirs)]
+        if any(known):
+            rows.append((method, "ours", *ours))
+        if known[1]:
+            rows.append((method, "paper", *(entry if entry is not None else "" for entry in theirs)))
+    return Table(title, f"{note} {LEGEND} {notes(runs)}".strip(), tuple(columns), tuple(rows), labels=2)
+
+
+_GAPS = {"eval": "gap", "eval_hard": "gap_hard"}
+_PAPERS: dict[str, Theirs] = {"1": lambda p: p.mrr_1, "5": lambda p: p.mrr_5}
+
+
+def mrr_table(results: Results, env: str, pool: str) -> Table:
+    easy = pool == "eval"
+    number = {"shapes": "Table 1", "rush_hour": "Table 2"}[env]
+    title = f"{TITLES[env]}, MRR in the {POOLS[pool]}" + (f" ({number} of the paper)" if easy else "")
+    note = "Percent on unseen scenes after 1, 5 and 10 steps; gap: training scenes minus unseen scenes after 5."
+    measured = [Measured(k, score(pool, k), _PAPERS.get(k) if easy else None) for k in STEPS]
+    gap = Measured("gap", value(_GAPS[pool], "5"), (lambda p: p.gap_5) if easy else None, sign=True)
+    return paper_table(results, env, title, note, [*measured, gap])
+
+
+def h1_table(results: Results, env: str, pool: str) -> Table:
+    easy = pool == "eval"
+    title = f"{TITLES[env]}, H@1 in the {POOLS[pool]}" + (" (the paper's appendix)" if easy else "")
+    note = "Percent on unseen scenes after 1, 5 and 10 steps."
+    if easy:
+        note += " The appendix has H@1 after 5 steps only; HOWM's rows, which it swaps, are swapped back."
+    measured = [Measured(k, score(pool, k, "h1"), (lambda p: p.h1_5) if easy and k == "5" else None) for k in STEPS]
+    return paper_table(results, env, title, note, measured)
+
+
+CONTROLS = {"do_nothing": "do nothing", "oracle": "oracle", "random": "random", "constant": "constant"}
+
+
+def control_table(results: Results, env: str, pool: str) -> Table:
+    """What a model must beat. Doing nothing is seen through the encoder of each model; the others are not."""
+    runs = ended(results.paper(env))
+    sizes = sorted({run["n"] for run in runs})
+    columns = [Column("control"), Column("of")]
+    columns += [Column(k, f"N = {n}", bar=True) for n in sizes for k in STEPS]
+    rows: list[tuple[Cell, ...]] = []
+
+    def add(name: str, label: str, some: list[Result]) -> None:
+        def read(k: str) -> Measure:
+            return lambda run: score(pool, k)(run.get("controls", {}).get(name, {}))
+
+        found = [cell([run for run in some if run["n"] == n], read(k), 2) for n in sizes for k in STEPS]
+        if any(entry is not None for entry in found):
+            rows.append((CONTROLS[name], label, *found))
+
+    for name in CONTROLS:
+        if name == "do_nothing":
+            for method in METHODS:
+                add(name, method, [run for run in runs if run["method"] == method])
+        else:
+            for size in sorted({run["pool"] for run in runs}, reverse=True):
+                add(name, f"{size:,} references", [run for run in runs if run["pool"] == size])
+    note = "MRR in percent after 1, 5 and 10 steps. Doing nothing is the model's own encoding of the first frame."
+    return Table(f"{TITLES[env]}, controls in the {POOLS[pool]}", f"{note} {LEGEND}", tuple(columns), tuple(rows), 2)
+
+
+def cost_table(results: Results, env: str) -> Table:
+    """Memory, time and size of all methods; the paper's memory is that of a GPU."""
+    runs = results.paper(env)
+    sizes = sorted({*library_sizes(env), *(run["n"] for run in runs)})
+    kinds: dict[str, tuple[Measure, int]] = {
+        "peak memory, MB": (value("peak_memory_mb"), 0),
+        "training, CPU minutes": (minutes, 1),
+        "parameters, thousands": (lambda run: run["params"] / 1000 if "params" in run else None, 0),
+    }
+    columns = [Column("method", code=True), Column("")]
+    columns += [Column(f"N = {n}", group) for group in kinds for n in sizes]
+    rows: list[tuple[Cell, ...]] = []
+    for method in METHODS:
+        found = [results.of(env, 5, n, method) for n in sizes]
+        theirs = MEMORY_GB.get(method) if env == "shapes" else None
+        if any(found):
+            ours = [cell(some, measure, digits) for measure, digits in kinds.values() for some in found]
+            rows.append((method, "ours", *ours))
+            if theirs is not None:
+                blank = [""] * (len(sizes) * (len(kinds) - 1))
+                rows.append((method, "paper", *(f"{theirs} GB" if n == 20 else "" for n in sizes), *blank))
+    note = "Of the process that trains, on CPU cores."
+    if env == "shapes":
+        note += " The paper gives GPU memory at N = 20."
+    return Table(f"{TITLES[env]}, cost", f"{note} {LEGEND}", tuple(columns), tuple(rows), 2)
+
+
+# Tables of one line for each cell.
+
+
+def overview(results: Results, env: str) -> Table:
+    """All methods on one world, in a line each: for the README."""
+    columns = (
+        *(Column("method", code=True), Column("N"), Column("seeds"), Column("paper, 5 steps")),
+        *steps_of("unseen, paper's pool"),
+        *steps_of("unseen, hard pool"),
+        *steps_of("training scenes, hard pool"),
+        *COSTS,
+    )
+    rows = []
+    for method, n in dict.fromkeys((run["method"], run["n"]) for run in results.paper(env)):
+        runs = results.of(env, 5, n, method)
+        head = (method, n, len(ended(runs)), papers(env, method, n, 5))
+        pools = [entry for part in ("eval", "eval_hard", "train_hard") for entry in scores(runs, part)]
+        rows.append((*head, *pools, *costs(runs)))
+    note = f"K=5, MRR in percent. {notes(results.paper(env))}".strip()
+    return Table(TITLES[env], note, columns, tuple(rows), 2)
+
+
+def howm_table(results: Results) -> Table:
+    """HOWM in full: long rollouts, the worst seed, the gap, and what the ground truth says of slots and bindings."""
+    steps = (*STEPS, "50")
+    columns = (
+        *(Column("world"), Column("N"), Column("seeds"), Column("paper, 5 steps")),
+        *steps_of("paper's pool", steps),
+        *steps_of("hard pool", steps),
+        *(Column("worst seed, hard, 5 steps"), Column("gap, 5 steps"), *BINDING, *COSTS),
+    )
+    rows = []
+    ours = [run for env in results.worlds() for run in results.paper(env) if run["method"] == "howm"]
+    for env, n in dict.fromkeys((run["env"], run["n"]) for run in ours):
+        runs = results.of(env, 5, n, "howm")
+        head = (TITLES[env], n, len(ended(runs)), papers(env, "howm", n, 5))
+        pools = [entry for part in POOLS for entry in scores(runs, part, steps)]
+        gap = cell(runs, value("gap", "5"), 2, sign=True)
+        rows.append((*head, *pools, worst(runs, score("eval_hard", "5")), gap, *binding(runs), *costs(runs)))
+    note = f"K=5, unseen scenes, MRR in percent. {notes(ours)}".strip()
+    return Table("HOWM in full", note, columns, tuple(rows), 2)
+
+
+def binding_table(results: Results) -> Table:
+    """Where HOWM's errors come from, by the environment's ground truth."""
+    stages = ("binding", "extraction", "transition")
+    columns = (
+        *(Column("method", code=True), Column("world"), Column("N"), Column("seeds")),
+        *(Column(name, "percent found") for name in ("extraction", "binding", "weight", "absent to background")),
+        *(Column(stage, "MRR lost to, hard pool") for stage in stages),
+        *(Column(name, "pixel error × 10⁶") for name in ("predicted", "reconstructed", "first frame")),
+    )
+    rows = []
+    found = [run for run in ended(results.grid) if "binding" in run]
+    for method, env, n, k in dict.fromkeys((run["method"], run["env"], run["n"], run["k"]) for run in found):
+        runs = [run for run in results.of(env, k, n, method) if "binding" in run]
+        world = TITLES[env] + ("" if k == 5 else f", K={k}")
+        shares = ("extraction", "binding", "weight", "absent_to_background")
+        cells = [cell(runs, value("binding", name), 2) for name in shares]
+        cells += [cell(runs, value("binding", "lost_to", stage), 2) for stage in stages]
+        cells += [cell(runs, pixel_error(name), 0) for name in ("predicted", "reconstructed", "first_frame")]
+        rows.append((method, world, n, len(runs), *cells))
+    note = (
+        "Extraction: frames in which each object has a slot of its own. Binding: objects whose actions go to the slot "
+        "that holds them; weight: with how much of the action. MRR at 5 steps that would be won if a stage were right."
+    )
+    return Table("HOWM, slots and binding by the ground truth", f"{note} {LEGEND}", columns, tuple(rows), 3)
+
+
+def segmentation_table(results: Results) -> Table:
+    columns = (
+        *(Column("method", code=True), Column("world"), Column("N"), Column("K"), Column("seeds")),
+        *(Column("foreground ARI, %"), Column("matched IoU, %"), Column("reconstruction error × 10⁶")),
+    )
+    found = [run for run in (*results.grid, *(run for _, run in results.transfer)) if "segmentation" in run]
+    rows = []
+    for key in dict.fromkeys((run["method"], run["env"], run["n"], run["k"]) for run in found):
+        runs = [run for run in found if (run["method"], run["env"], run["n"], run["k"]) == key]
+        cells = [cell(runs, value("segmentation", name)) for name in ("foreground_ari", "matched_iou")]
+        cells.append(cell(runs, pixel_error("reconstructed"), 0))
+        rows.append((key[0], TITLES[key[1]], *key[2:], len(runs), *cells))
+    note = (
+        "Masks in unseen frames against the true objects. A mask that is made of whole cells covers the corners around "
+        "its object too, which the IoU counts and the foreground ARI does not. Older results do not have it."
+    )
+    return Table("Segmentation", note, columns, tuple(rows), 4)
+
+
+def reach_table(results: Results) -> Table:
+    """All runs outside the paper's grid."""
+    columns = (
+        *(Column("method", code=True), Column("world"), Column("N"), Column("K"), Column("seeds"), *BINDING),
+        *steps_of("paper's pool"),
+        *steps_of("hard pool"),
+        *(Column("gap, 5 steps"), *COSTS),
+    )
+    others = [run for run in results.grid if run["k"] != 5 or run["n"] > LARGEST]
+    rows = []
+    for method, env, k, n in sorted({(run["method"], run["env"], run["k"], run["n"]) for run in others}):
+        runs = results.of(env, k, n, method)
+        pools = [entry for part in POOLS for entry in scores(runs, part)]
+        cells = (*binding(runs), *pools, cell(runs, value("gap", "5"), 2, sign=True), *costs(runs))
+        rows.append((method, TITLES[env], n, k, len(ended(runs)), *cells))
+    note = f"MRR in percent, unseen scenes. {notes(others)}".strip()
+    return Table("Larger libraries, more objects", note, columns, tuple(rows), 4)
+
+
+def variant_table(results: Results) -> Table:
+    """Methods with keys changed, as a sweep runs them beside the others."""
+    columns = (
+        *(Column("variant", code=True), Column("world"), Column("N"), Column("K"), Column("of"), Column("seeds")),
+        *steps_of("paper's pool"),
+        *steps_of("hard pool"),
+        *(Column("gap, 5 steps"), *COSTS),
+    )
+    rows = []
+    for key in sorted({(run["variant"], run["env"], run["n"], run["k"]) for run in results.variants}):
+        runs = [run for run in results.variants if (run["variant"], run["env"], run["n"], run["k"]) == key]
+        methods = sorted({run["method"] for run in ended(runs)})
+        pools = [entry for part in POOLS for entry in scores(runs, part)]
+        cells = (*pools, cell(runs, value("gap", "5"), 2, sign=True), *costs(runs))
+        rows.append((key[0], TITLES[key[1]], *key[2:], ", ".join(methods) or None, len(ended(runs)), *cells))
+    note = f"MRR in percent, unseen scenes. {notes(results.variants)}".strip()
+    return Table("Variants", note, columns, tuple(rows), 4)
+
+
+def ablation_table(results: Results) -> Table:
+    columns = (
+        *(Column("what is changed"), Column("seeds"), Column("extraction %"), Column("binding %")),
+        *steps_of("paper's pool"),
+        *steps_of("hard pool"),
+    )
+    names = {slug(name): name for name in ABLATION}
+    variants = {stem.rpartition("-seed")[0] for stem, _ in results.ablation}
+    rows = []
+    for variant in sorted(variants, key=lambda found: (list(names).index(found) if found in names else 99, found)):
+        runs = [run for stem, run in results.ablation if stem.rpartition("-seed")[0] == variant]
+        stages = [cell(runs, value("binding", stage)) for stage in ("extraction", "binding")]
+        pools = [entry for part in POOLS for entry in scores(runs, part)]
+        rows.append((names.get(variant, variant), len(ended(runs)), *stages, *pools))
+    runs = [run for _, run in results.ablation]
+    note = f"HOWM with one thing changed; {setting(runs)}. {notes(runs)}".strip()
+    return Table("What each part brings", note, columns, tuple(rows))
+
+
+def transfer_table(results: Results) -> Table:
+    columns = (
+        *(Column("model", code=True), Column("objects in a scene"), *BINDING),
+        *steps_of("paper's pool"),
+        *steps_of("hard pool"),
+    )
+    rows = []
+    for stem, run in results.transfer:
+        pools = [entry for part in POOLS for entry in scores([run], part)]
+        rows.append((stem.rpartition("-")[0], run["k"], *binding([run]), *pools))
+    runs = [run for _, run in results.transfer]
+    note = f"MRR in percent; {setting(runs)}. {notes(runs)}".strip()
+    return Table("Other numbers of objects, without retraining", note, columns, tuple(rows), 2)
+
+
+def negative_groups(results: Results) -> dict[tuple[str, int, bool], list[Result]]:
+    """Runs by world, N, and whether negatives were controlled: half of them from the same scene, or none on purpose."""
+    found: dict[tuple[str, int, bool], list[Result]] = {}
+    for run in results.negatives:
+        share = value("config", "train", "same_scene")(run)
+        if share in (0.0, 0.5):
+            found.setdefault((run["env"], run["n"], share == 0.5), []).append(run)
+    return dict(sorted(found.items()))
+
+
+def negatives_table(results: Results) -> Table:
+    columns = [Column("world"), Column("N"), Column("negatives"), Column("seeds")]
+    columns += [Column(name, f"5 steps, {pool}", bar=True) for pool in POOLS.values() for name in ("H@1", "MRR")]
+    rows = []
+    for (env, n, controlled), runs in negative_groups(results).items():
+        cells = [cell(runs, score(pool, "5", measure)) for pool in POOLS for measure in ("h1", "mrr")]
+        rows.append((TITLES[env], n, "controlled" if controlled else "uncontrolled", len(ended(runs)), *cells))
+    note = "Σ_N-CSWM; controlled: half of the negatives come from the same scene." if rows else "Nothing has been run."
+    return Table("Negative sampling", note, tuple(columns), tuple(rows), 3)
+
+
+def readme_tables(results: Results) -> list[Table]:
+    worlds = [overview(results, env) for env in results.worlds()]
+    others = [howm_table(results), reach_table(results), ablation_table(results), transfer_table(results)]
+    return [*worlds, *(table for table in others if table.rows)]
+
+
+def report_tables(results: Results) -> dict[str, list[Table]]:
+    """The tables of the report by the heading that they stand under; without those that would be empty."""
+    worlds = results.worlds()
+    found = {
+        "MRR on unseen scenes": [mrr_table(results, env, pool) for env in worlds for pool in POOLS],
+        "H@1 on unseen scenes": [h1_table(results, env, pool) for env in worlds for pool in POOLS],
+        "HOWM in detail": [howm_table(results), binding_table(results), segmentation_table(results)],
+        "Beyond the paper": [
+            *(reach_table(results), transfer_table(results), ablation_table(results), variant_table(results))
+        ],
+        "Negative sampling": [negatives_table(results)],
+        "Cost": [cost_table(results, env) for env in worlds],
+        "Controls": [control_table(results, env, pool) for env in worlds for pool in POOLS],
+    }
+    return {name: kept for name, tables in found.items() if (kept := [table for table in tables if table.rows])}

@@ -1,0 +1,201 @@
+"""The page that `howm report` writes: whole, without a reference to elsewhere, and the same from the same results."""
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from test_cli import howm
+from test_tables import failure, result, save
+
+from howm.charts import Chart, Line, draw, number, ticks
+from howm.cli import main
+from howm.errors import HowmError
+from howm.report import certificate_table, missing, summary, write_report
+from howm.tables import read_results
+
+VOID = {"meta", "img", "link", "br", "hr", "col", "input"}
+
+
+class Page(HTMLParser):
+    """Refuses what is not closed in order; keeps attributes and texts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += [(tag, name, text or "") for name, text in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.attributes += [(tag, name, text or "") for name, text in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [text for _, attribute, text in self.attributes if attribute == name]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A few results of everything; no HOWM, so that no model is drawn."""
+    folder = tmp_path_factory.mktemp("results")
+    save(folder, result(), result(seed=1, mrr=94.0), result(n=5), result("cwm-n", mrr=40.0), failure(n=20))
+    save(folder, failure("OM", method="monet-bm"), result(env="rush_hour"), result(n=6, k=3))
+    (folder / "negatives").mkdir()
+    for share in (0.0, 0.5):
+        run = result(mrr=50 + share, config={"train": {"same_scene": share}})
+        (folder / "negatives" / f"{share}.json").write_text(json.dumps(run))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(folder, tmp_path_factory):
+    return write_report(folder, tmp_path_factory.mktemp("report") / "page.html")
+
+
+def test_the_page_is_whole_html(written):
+    page = Page(written[0].read_text(encoding="utf-8"))
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    assert {target.removeprefix("#") for target in page.values("href")} <= set(ids)
+    assert all(page.values("alt"))
+    svgs = sum(tag == "svg" and name == "role" for tag, name, _ in page.attributes)
+    assert svgs == sum(tag == "svg" and name == "aria-label" for tag, name, _ in page.attributes) > 0
+    text = " ".join(page.words)
+    for words in ("no luck & no money", "OM", "c0ffee", "train.same_scene", "Negative sampling", "Learning curves"):
+        assert words in text
+
+
+def test_nothing_is_asked_of_elsewhere(written):
+    text = written[0].read_text(encoding="utf-8")
+    page = Page(text)
+    references = page.values("src") + page.values("href")
+    assert all(reference.startswith(("data:", "#")) for reference in references)
+    assert "@import" not in text
+    assert "url(" not in text
+    assert "<script" not in text
+
+
+def test_the_same_results_give_the_same_bytes(folder, written, tmp_path):
+    for first, again in zip(written, write_report(folder, tmp_path / "page.html"), strict=True):
+        assert first.name == again.name
+        assert first.read_bytes() == again.read_bytes()
+
+
+def test_the_tables_lie_beside_the_page(written):
+    assert [path.suffix for path in written] == [".html", ".csv", ".json", ".md", ".tex"]
+    csv_path, json_path, markdown, latex = written[1:]
+    rows = list(csv.DictReader(io.StringIO(csv_path.read_text(encoding="utf-8"))))
+    titles = [table["title"] for table in json.loads(json_path.read_text(encoding="utf-8"))["tables"]]
+    assert {row["table"] for row in rows} <= set(titles)
+    assert len(titles) == len(set(titles))
+    assert markdown.read_text(encoding="utf-8").count("\n## ") + 1 == len(titles)
+    assert latex.read_text(encoding="utf-8").count(r"\begin{table}") == len(titles)
+
+
+def test_the_summary_is_computed(folder):
+    first, second = summary(read_results(folder))
+    assert first == (
+        "6 runs of two methods in Shapes and Rush Hour, with libraries of 5 to 20 objects, are measured here; "
+        "1 ran out of memory; 1 failed."
+    )
+    assert "Σ_N-CSWM has an MRR of 90.0 % or more in the hard pool, in three worlds" in second
+    assert "predicting no change has 10.0 % at most" in second
+    assert "next is C-WM(N) with 40.0 % in one world" in second
+
+
+def test_what_is_missing_is_said(tmp_path):
+    said = " ".join(missing(read_results(save(tmp_path, result(curve=[])))))
+    for words in ("Rush Hour", "negatives", "ablation", "transfer", "1 of 1 results", "Segmentation"):
+        assert words in said
+
+
+def test_results_without_any_run_that_ended_make_a_page(tmp_path):
+    write_report(save(tmp_path, failure()), tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "no luck & no money" in " ".join(page.words)
+
+
+def test_the_split_is_that_of_the_data_or_of_the_seed(tmp_path):
+    from howm.dataset import Amounts, make_dataset
+    from howm.storage import save_dataset
+
+    save(tmp_path, result(n=6, k=3))
+    (drawn,) = certificate_table(tmp_path, read_results(tmp_path)).rows
+    assert drawn[-1] == "its seed"
+    small = Amounts(train_episodes=20, train_steps=2, eval_episodes=20, eval_steps=2)
+    save_dataset(make_dataset("shapes", 6, 3, amounts=small, train_scenes=7), tmp_path / "data/shapes-n6-k3-seed0.h5")
+    (read,) = certificate_table(tmp_path, read_results(tmp_path)).rows
+    assert (read[5], read[-1]) == (7, "its data")
+    assert read[-3] == drawn[-3] == "none"
+
+
+def test_a_model_of_the_package_is_shown_where_the_runs_are_not(tmp_path):
+    save(tmp_path, result("howm"))
+    write_report(tmp_path, tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert len(page.values("alt")) == 2
+    assert "Of the model howm-shapes-n10 that comes with the package" in " ".join(page.words)
+
+
+def test_the_command_prints_what_it_wrote_and_replaces_it(folder, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "all.html").write_text("an earlier one")
+    done = howm("report", folder, "-o", tmp_path / "out" / "all.html")
+    assert done.returncode == 0, done.stderr
+    assert "an earlier one" not in (tmp_path / "out" / "all.html").read_text(encoding="utf-8")
+    assert [Path(line).name for line in done.stdout.splitlines()] == [
+        f"all.{suffix}" for suffix in ("html", "csv", "json", "md", "tex")
+    ]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        Path(line).name for line in done.stdout.splitlines()
+    )
+
+
+def test_errors_are_one_line(folder, tmp_path, capsys):
+    assert main(["report", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "holds no results" in line
+    with pytest.raises(HowmError, match=r"ends in \.html"):
+        write_report(folder, tmp_path / "report.csv")
+
+
+# Charts.
+
+
+def test_ticks_are_round_and_few():
+    assert ticks(0, 100, log=False) == [0, 25, 50, 75, 100]
+    assert ticks(0, 6500, log=False) == [0, 2000, 4000, 6000]
+    assert ticks(1e-5, 1, log=True) == [1e-5, 1e-3, 1e-1]
+    assert [number(value) for value in (0, 2.5, 3000, 1e-5, 2e-4)] == ["0", "2.5", "3,000", "10⁻⁵", "2·10⁻⁴"]
+
+
+def test_a_line_breaks_where_nothing_was_measured():
+    points = ((1.0, 10.0), (2.0, 20.0), (2.5, None), (3.0, 30.0), (4.0, 40.0))
+    chart = Chart("A < B", "x", "y", (Line("one", "m-howm", points, "none"),), (1, 4))
+    svg = draw(chart)
+    Page(svg)
+    assert svg.count("<path") == 2
+    assert "A &lt; B" in svg
+    assert "one 40" in svg
+
+
+def test_a_loss_of_zero_and_a_single_point_can_be_drawn():
+    lone = Chart("t", "x", "y", (Line("one", "m-howm", ((5.0, 0.0),), "none"),), (5,), log_x=True, log_y=True)
+    assert draw(lone).count("<circle") == 1
+    assert not re.search(r"nan|inf", draw(lone))

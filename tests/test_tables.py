@@ -1,0 +1,253 @@
+"""Tables of hand-made results, whose numbers are known; and what their five formats say of them."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from howm.errors import HowmError
+from howm.published import library_sizes, out_of_memory, published
+from howm.table import FORMATS, Column, Spread, Table, csv_file, latex, to_html, to_json, to_latex, to_markdown
+from howm.tables import ABLATION, mrr_table, notes, read_results, report_tables, slug
+
+ROOT = Path(__file__).parent.parent
+
+
+def result(method="cswm-n", env="shapes", n=10, k=5, seed=0, mrr=90.0, **more):
+    """A result as `howm eval` writes it, with one MRR everywhere."""
+    scores = {steps: {"h1": mrr - 10, "mrr": mrr, "mrr_ci": [mrr, mrr]} for steps in ("1", "5", "10")}
+    low = {steps: {"h1": 1.0, "mrr": 10.0} for steps in scores}
+    return {
+        **{"status": "ok", "method": method, "preset": "cpu", "env": env, "n": n, "k": k, "seed": seed},
+        **dict.fromkeys(("eval", "eval_hard", "train", "train_hard"), scores),
+        **{part: dict.fromkeys(scores, -1.5) for part in ("gap", "gap_hard")},
+        "controls": {name: {"eval": low, "eval_hard": low} for name in ("do_nothing", "random", "constant", "oracle")},
+        **{"pool": 1000, "scenes": 100, "unseen": "eval scenes are unseen in training", "best_step": 20, "steps": 20},
+        **{"train_seconds": 90.0, "train_cpu_seconds": 60.0, "peak_memory_mb": 300.0, "params": 12_000},
+        **{"data": {"hash": "abc", "seed": seed}, "versions": {"howm": "0.1.0", "commit": "c0ffee"}},
+        **{"config": {"train": {"steps": 20, "same_scene": 0.5}}, "curve": [{"step": 10, "held_out_loss": 0.5}]},
+        **more,
+    }
+
+
+def failure(status="failed", **more):
+    about = {"reason": "no luck & no money"} if status == "failed" else {"memory_limit_mb": 4000.0}
+    kept = ("method", "env", "n", "k", "seed")
+    return {"status": status, **{key: result(**more)[key] for key in kept}, **about}
+
+
+def save(folder: Path, *runs: dict) -> Path:
+    for run in runs:
+        path = folder / f"{run['env']}-n{run['n']}-k{run['k']}" / f"{run['method']}-seed{run['seed']}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(run), encoding="utf-8")
+    return folder
+
+
+def texts(table: Table, method: str, whose: str, group: str) -> list[str]:
+    """The cells of one method under one library size."""
+    (row,) = [row for row in table.rows if row[:2] == (method, whose)]
+    return [
+        "missing" if cell is None else str(cell)
+        for column, cell in zip(table.columns, row, strict=True)
+        if column.group == group
+    ]
+
+
+def test_cells_are_means_over_seeds_with_the_paper_under_them(tmp_path):
+    save(tmp_path, result(mrr=90.0), result(mrr=94.0, seed=1), result("howm", n=20, mrr=100.0))
+    table = mrr_table(read_results(tmp_path), "shapes", "eval")
+    assert texts(table, "cswm-n", "ours", "N = 10") == ["2", *["92.0 ± 2.8"] * 3, "−1.5 ± 0.0"]
+    assert texts(table, "cswm-n", "paper", "N = 10") == ["", "100.0", "99.9", "", "0.0"]
+    assert texts(table, "cswm-n", "paper", "N = 30") == ["", "OM", "OM", "", "OM"]
+    assert texts(table, "cswm-n", "ours", "N = 20") == ["missing"] * 5
+    assert texts(table, "howm", "ours", "N = 20") == ["1", "100.0", "100.0", "100.0", "−1.5"]
+    assert texts(table, "howm", "paper", "N = 20") == ["", "99.7", "75.1", "", "22.9"]
+
+
+def test_the_paper_says_nothing_of_the_hard_pool(tmp_path):
+    table = mrr_table(read_results(save(tmp_path, result())), "shapes", "eval_hard")
+    assert {row[1] for row in table.rows} == {"ours"}
+
+
+def test_what_did_not_end_well_is_named(tmp_path):
+    runs = [failure("OM", n=20), failure(n=30), result(n=10), failure(n=10, seed=1)]
+    table = mrr_table(read_results(save(tmp_path, *runs)), "shapes", "eval")
+    assert texts(table, "cswm-n", "ours", "N = 20") == ["missing", *["OM"] * 4]
+    assert texts(table, "cswm-n", "ours", "N = 30") == ["missing", *["failed"] * 4]
+    assert texts(table, "cswm-n", "ours", "N = 10")[:2] == ["1", "90.0"]  # of the seed that ended well
+    assert "cswm-n, N=30, seed 0: failed (no luck & no money)." in table.note
+    assert "cswm-n, N=20, seed 0: out of 4,000 MB of memory." in table.note
+    assert "cswm-n, N=10, seed 1: failed" in table.note
+
+
+def test_a_step_that_was_not_measured_is_missing(tmp_path):
+    run = result()
+    for part in ("eval", "eval_hard", "train", "train_hard", "gap", "gap_hard"):
+        run[part] = {"1": run[part]["1"]}
+    table = mrr_table(read_results(save(tmp_path, run)), "shapes", "eval")
+    assert texts(table, "cswm-n", "ours", "N = 10") == ["1", "90.0", "missing", "missing", "missing"]
+
+
+def test_pools_of_different_size_and_scenes_that_are_not_unseen_are_noted():
+    assert notes([result(), result(seed=1)]) == ""
+    assert "monet-bm among 500; the others among 1,000" in notes([result(), result("monet-bm", pool=500)])
+    assert "nothing is unseen" in notes([result(n=5)])
+    assert notes([failure(), failure(seed=2)]) == "cswm-n, N=10, seeds 0, 2: failed (no luck & no money)."
+
+
+def test_runs_outside_the_papers_grid_have_their_own_table(tmp_path):
+    found = report_tables(read_results(save(tmp_path, result("howm", n=6, k=3), result("howm", n=300))))
+    (table,) = found["Beyond the paper"]
+    assert [row[2:4] for row in table.rows] == [(6, 3), (300, 5)]
+
+
+def test_a_variant_is_no_seed_of_its_method(tmp_path):
+    save(tmp_path, result("howm", mrr=100.0))
+    changed = result("howm", mrr=40.0, variant="no-witness")
+    lost = {**failure(seed=1), "method": "no-witness"}  # as a sweep records it
+    for run in (changed, lost):
+        path = tmp_path / "shapes-n10-k5" / f"no-witness-seed{run['seed']}.json"
+        path.write_text(json.dumps(run), encoding="utf-8")
+    results = read_results(tmp_path)
+    assert texts(mrr_table(results, "shapes", "eval"), "howm", "ours", "N = 10")[:2] == ["1", "100.0"]
+    (table,) = report_tables(results)["Beyond the paper"]
+    ((name, *_, method, seeds, mrr), *others) = [row[:7] for row in table.rows]
+    assert (name, method, seeds, str(mrr), others) == ("no-witness", "howm", 1, "40.0", [])
+    assert "no-witness, N=10, seed 1: failed" in table.note
+
+
+def test_h1_and_controls_and_costs(tmp_path):
+    found = report_tables(read_results(save(tmp_path, result(mrr=90.0))))
+    easy, hard = found["H@1 on unseen scenes"]
+    assert texts(easy, "cswm-n", "ours", "N = 10") == ["1", "80.0", "80.0", "80.0"]
+    assert texts(easy, "cswm-n", "paper", "N = 10") == ["", "", "99.8", ""]
+    assert texts(hard, "cswm-n", "ours", "N = 10") == ["1", "80.0", "80.0", "80.0"]
+    assert texts(found["Cost"][0], "cswm-n", "ours", "training, CPU minutes") == [
+        "missing",
+        "1.0",
+        "missing",
+        "missing",
+    ]
+    assert texts(found["Controls"][0], "do nothing", "cswm-n", "N = 10") == ["10.00"] * 3
+
+
+def test_negatives_are_told_apart_by_their_share_of_the_same_scene(tmp_path):
+    save(tmp_path, result())
+    (tmp_path / "negatives").mkdir()
+    for name, share, mrr in (("a", 0.5, 99.0), ("b", 0.0, 40.0)):
+        run = result(mrr=mrr, config={"train": {"same_scene": share}})
+        (tmp_path / "negatives" / f"{name}.json").write_text(json.dumps(run))
+    (table,) = report_tables(read_results(tmp_path))["Negative sampling"]
+    assert [(row[2], str(row[4]), str(row[5])) for row in table.rows] == [
+        ("uncontrolled", "30.0", "40.0"),
+        ("controlled", "89.0", "99.0"),
+    ]
+
+
+def test_a_folder_without_results_and_a_broken_result_are_one_error(tmp_path):
+    with pytest.raises(HowmError, match="holds no results"):
+        read_results(tmp_path)
+    path = save(tmp_path, result()) / "shapes-n10-k5" / "cswm-n-seed0.json"
+    for text in ("{", "[]", "{}", json.dumps(result() | {"method": "magic"})):
+        path.write_text(text)
+        with pytest.raises(HowmError, match=r"cswm-n-seed0\.json is no result"):
+            read_results(tmp_path)
+
+
+def test_the_folder_of_a_sweep_has_its_results_inside(tmp_path):
+    save(tmp_path / "results", result())
+    assert len(read_results(tmp_path).grid) == 1
+
+
+def test_the_ablation_has_a_place_for_every_variant():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from ablation import VARIANTS
+
+    assert list(VARIANTS) == list(ABLATION)
+    assert slug("softmax over slots, sigma 0.5") == "softmax-over-slots-sigma-05"
+
+
+# The paper.
+
+
+@pytest.mark.parametrize(
+    ("env", "method", "n", "mrr_5", "h1_5"),
+    [
+        ("shapes", "cswm-n", 5, 99.9, 99.9),
+        ("shapes", "cswm-k", 30, 29.4, 20.1),
+        ("shapes", "monet-bm", 20, 55.9, 44.4),
+        ("shapes", "howm", 20, 75.1, 66.3),  # the appendix has these under Rush Hour
+        ("rush_hour", "howm", 10, 63.2, 51.7),  # and these under Shapes
+        ("shapes", "howm", 30, 81.8, None),
+        ("rush_hour", "cwm-n", 20, 45.3, 36.4),
+    ],
+)
+def test_the_papers_numbers(env, method, n, mrr_5, h1_5):
+    found = published(env, method, n, k=5)
+    assert (found.mrr_5, found.h1_5) == (mrr_5, h1_5)
+
+
+def test_what_the_paper_does_not_have():
+    assert published("rush_hour", "howm", 30, k=5) is None
+    assert published("shapes", "cswm-n", 30, k=5) is None
+    assert out_of_memory("shapes", "cswm-n", 30, 5)
+    assert not out_of_memory("rush_hour", "cswm-n", 30, 5)  # not run
+    assert library_sizes("rush_hour") == (5, 10, 20)
+
+
+# The formats.
+
+TABLE = Table(
+    "A & B",
+    "100 % of it_all.",
+    (Column("name", code=True), Column("1", "pool"), Column("5", "pool", bar=True), Column("note")),
+    (("x_1", Spread(1.0, 0.5, 2), None, "<b>"), ("y|z", Spread(-2.25, digits=2, sign=True), "OM", "a\\b")),
+)
+
+
+def test_markdown_joins_the_columns_of_a_group():
+    assert to_markdown(TABLE).splitlines() == [
+        "| name | pool: 1 / 5 | note |",
+        "|---|---|---|",
+        "| `x_1` | 1.0 ± 0.5 / – | <b> |",
+        "| `y\\|z` | −2.25 / OM | a\\b |",
+    ]
+
+
+def test_latex_is_escaped_and_its_rows_are_of_one_length():
+    text = to_latex(TABLE)
+    assert r"\caption{A \& B. 100 \% of it\_all.}" in text
+    assert r"\texttt{x\_1} & 1.0 $\pm$ 0.5 & -- & <b> \\" in text
+    assert r"$-$2.25 & OM & a\textbackslash{}b \\" in text
+    assert r"\multicolumn{2}{c}{pool}" in text
+    assert r"\cmidrule(lr){2-3}" in text
+    assert latex("{~^$#}") == r"\{\textasciitilde{}\textasciicircum{}\$\#\}"
+    body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
+    assert {line.replace(r"\&", "").count("&") for line in body} == {3}
+
+
+def test_csv_and_json_can_be_read_again():
+    rows = list(csv.DictReader(io.StringIO(csv_file([TABLE]))))
+    assert [(row["row"], row["group"], row["column"], row["value"], row["sd"], row["seeds"]) for row in rows] == [
+        ("x_1", "pool", "1", "1.0", "0.5", "2"),
+        ("x_1", "", "note", "<b>", "", ""),
+        ("y|z", "pool", "1", "-2.25", "", "1"),
+        ("y|z", "pool", "5", "OM", "", ""),
+        ("y|z", "", "note", "a\\b", "", ""),
+    ]
+    (table,) = json.loads(FORMATS["json"]([TABLE]))["tables"]
+    assert table == to_json(TABLE)
+    assert table["rows"][0] == ["x_1", {"mean": 1.0, "sd": 0.5, "seeds": 2}, None, "<b>"]
+
+
+def test_html_is_escaped_and_says_what_heads_what():
+    text = to_html(TABLE, "name")
+    assert "<b>" not in text
+    assert "<caption><span>A &amp; B</span></caption>" in text
+    assert '<th scope="colgroup" colspan="2"' in text
+    assert text.count('scope="row"') == 2
+    assert '<td class="missing">–</td>' in text
