@@ -1,15 +1,14 @@
 """A HOWM that was trained on scenes of 5 objects, evaluated without retraining on scenes of another number.
 
-python benchmarks/transfer.py                # results/transfer/<model>-k<K>.json
+python benchmarks/transfer.py                # results/transfer/<model>-k<K>.json, where it is not there yet
 """
 
 import argparse
 import json
 from pathlib import Path
 
-from baselines import howm
-
 from howm.checkpoint import find_checkpoint, load_checkpoint
+from howm.cli import main as howm
 from howm.results import evaluate_run
 
 
@@ -23,11 +22,13 @@ def main() -> None:
     about = load_checkpoint(find_checkpoint(options.model)).about["data"]
     options.results.mkdir(parents=True, exist_ok=True)
     for k in options.k:
+        target = options.results / f"{Path(options.model).name}-k{k}.json"
+        if target.exists():
+            continue
         data = options.work / f"transfer-{about['world']}-n{about['n']}-k{k}.h5"
         if not data.exists():
-            howm("data", "make", "--env", about["world"], "-n", str(about["n"]), "-k", str(k), "-o", str(data))
+            howm(["data", "make", "--env", about["world"], "-n", str(about["n"]), "-k", str(k), "-o", str(data)])
         results = evaluate_run(options.model, data=data)
-        target = options.results / f"{Path(options.model).name}-k{k}.json"
         target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         print(k, {steps: results["eval_hard"][steps]["mrr"] for steps in results["eval_hard"]}, flush=True)
 

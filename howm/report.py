@@ -25,6 +25,7 @@ from howm.tables import (
     Results,
     ended,
     minutes,
+    name_of,
     negative_groups,
     read_results,
     report_tables,
@@ -340,20 +341,20 @@ def _curves(results: Results) -> list[Figure]:
 
 def _negatives(results: Results) -> Figure:
     groups = negative_groups(results)
-    styles = {True: "controlled", False: "uncontrolled"}
+    styles = ("controlled", "uncontrolled")
     panels = []
     for env in dict.fromkeys(env for env, _, _ in groups):
         for measure, name in (("h1", "H@1"), ("mrr", "MRR")):
             lines = []
-            for controlled, style in styles.items():
-                runs = [run for (world, _, way), some in groups.items() if (world, way) == (env, controlled)
+            for style in styles:
+                runs = [run for (world, _, way), some in groups.items() if (world, way) == (env, style)
                         for run in ended(some)]  # fmt: skip
                 lines.append(Line(style, style, _against_n(runs, score("eval", "5", measure))))
             ticks = tuple(sorted({float(n) for world, n, _ in groups if world == env}))
             panels.append(draw(Chart(f"{TITLES[env]}, {name} after 5 steps", "objects in the library", f"{name}, %",
                                      tuple(lines), ticks, log_x=True, y_range=(0, 100))))  # fmt: skip
         curves = [
-            (f"{styles[way]}, N = {n}, seed {run['seed']}", styles[way], run)
+            (f"{way}, N = {n}, seed {run['seed']}", way, run)
             for (world, n, way), some in groups.items()
             for run in ended(some)
             if world == env and run.get("curve")
@@ -363,7 +364,7 @@ def _negatives(results: Results) -> Figure:
     if not panels:
         return Figure("Controlled negatives", "Missing: there is no folder negatives with runs of Σ_N-CSWM.", ())
     note = "Σ_N-CSWM in the paper's pool, with half of the negatives from the same scene (controlled) and without."
-    return Figure("Controlled negatives", note, tuple(panels), tuple((style, style) for style in styles.values()))
+    return Figure("Controlled negatives", note, tuple(panels), tuple((style, style) for style in styles))
 
 
 # Pictures of what was learned.
@@ -465,9 +466,10 @@ def provenance(results: Results) -> list[dict[str, Any]]:
     """How each number was made."""
     found = []
     special = [(f"variant, {run['variant']}", run) for run in results.variants]
-    special += [(f"ablation, {name}", run) for name, run in results.ablation]
+    special += [(f"ablation, {name_of(run)}", run) for run in results.ablation]
+    special += [("few scenes", run) for run in results.few_scenes]
+    special += [(f"negatives, {name_of(run)}", run) for run in results.negatives]
     special += [(f"transfer, {name}", run) for name, run in results.transfer]
-    special += [("negatives", run) for run in results.negatives]
     for where, run in [*(("", run) for run in results.grid), *special]:
         versions, data = run.get("versions", {}), run.get("data", {})
         facts = {

@@ -29,7 +29,7 @@ from typing import Any, Literal, Protocol
 from howm.config import parse_settings, read_yaml, to_plain
 from howm.errors import HowmError
 from howm.library import WORLDS
-from howm.models.methods import METHODS, RunConfig, find_method
+from howm.models.methods import METHODS, Method, RunConfig, find_method
 from howm.results import save_results
 
 BudgetName = Literal["quick", "cpu", "paper"]
@@ -265,19 +265,28 @@ class Sweep:
                 try:
                     save_results(self._make(cell), self.result_path(cell))
                 except _CellError as error:
-                    save_results({"status": error.status, **_described(cell), **error.about}, self.result_path(cell))
+                    save_results({"status": error.status, **self._named(cell), **error.about}, self.result_path(cell))
         return self.status(cell)
 
     def _make(self, cell: Cell) -> dict[str, Any]:
         """Train and evaluate what is left of a cell."""
-        data, run, method = self._data(cell), self.run_path(cell), find_method(self.config.rows[cell.method].method)
+        data, run, method = self._data(cell), self.run_path(cell), self._method(cell)
         extractor = self._extractor(cell, data)
         taken = ["--extractor", str(extractor)] if extractor else []
         self._howm(cell, "train", *self._train_options(cell, data), "--out", str(run), *taken)
         some = ["--episodes", str(min(method.pool, self.config.eval_episodes))] if method.pool else []
         self._howm(cell, "eval", str(run), *some, "--steps", *map(str, self.config.steps))
         results: dict[str, Any] = json.loads((run / "results.json").read_text(encoding="utf-8"))
-        return results if cell.method == method.name else results | {"variant": cell.method}
+        return results | self._named(cell)
+
+    def _method(self, cell: Cell) -> Method:
+        return find_method(self.config.rows[cell.method].method)
+
+    def _named(self, cell: Cell) -> dict[str, Any]:
+        """What a result says of its cell."""
+        method = self._method(cell).name
+        variant = {} if cell.method == method else {"variant": cell.method}
+        return {"method": method, **variant, "env": cell.env, "n": cell.n, "k": cell.k, "seed": cell.seed}
 
     def _train_options(self, cell: Cell, data: Path) -> list[str]:
         method, settings = self.config.rows[cell.method].method, self.config.overrides(cell)
@@ -301,7 +310,7 @@ class Sweep:
 
     def _slots_of(self, cell: Cell) -> str | None:
         """All that decides what the slots of a cell will be; None where they are not trained first."""
-        config, group = self.config.run_config(cell), find_method(self.config.rows[cell.method].method).represents
+        config, group = self.config.run_config(cell), self._method(cell).represents
         if group is None or getattr(config.model, "joint", False):
             return None
         slots = to_plain(getattr(config.model, group))
@@ -375,10 +384,6 @@ def _die_with_parent() -> None:
     """In a child: end when the sweep is killed, or a second sweep would meet it in the same run (Linux only)."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
-
-
-def _described(cell: Cell) -> dict[str, Any]:
-    return {"method": cell.method, "env": cell.env, "n": cell.n, "k": cell.k, "seed": cell.seed}
 
 
 @contextmanager

@@ -1,13 +1,17 @@
 """The tables of a folder of results: every number is that of a file, what is missing stays missing.
 
 <env>-n<N>-k<K>/<method>-seed<S>.json   status ok; or OM or failed, with the reason; also of variants of methods
-ablation/<variant>-seed<S>.json         HOWM with one thing changed
 transfer/<model>-k<K>.json              a model in scenes of another number of objects
-negatives/*.json                        Σ_N-CSWM with and without controlled negatives
+
+and below a folder of their own each, in the same layout as at the top:
+
+ablation      HOWM with one thing changed
+few-scenes    methods that have seen as many scenes in training as the library has objects
+negatives     Σ_N-CSWM with controlled and uncontrolled negatives
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,31 +31,35 @@ POOLS = {"eval": "paper's pool", "eval_hard": "hard pool"}
 STEPS = ("1", "5", "10")
 LARGEST = 30  # library of the paper's tables, whose scenes show 5 objects
 LEGEND = "– has not been run; OM is out of memory."
-# What benchmarks/ablation.py changes, in the order of the table.
-ABLATION = (
-    *("howm", "no witness", "softmax over slots, lift by attention", "softmax over slots, lift by pseudo-inverse"),
-    *("lift by attention", "lift by pseudo-inverse", "linear maps", "sigma 0.5", "balanced attention"),
-    *("slot attention", "howm-paper"),
-)
-
-
-def slug(name: str) -> str:
-    """A variant's name in the name of its file."""
-    return name.replace(",", "").replace(".", "").replace(" ", "-")
+# What benchmarks/ablation.yaml changes, in the order of the table.
+ABLATION = {
+    "howm": "howm",
+    "no-witness": "no witness",
+    "softmax-over-slots-lift-by-attention": "softmax over slots, lift by attention",
+    "softmax-over-slots-lift-by-pseudo-inverse": "softmax over slots, lift by pseudo-inverse",
+    "lift-by-attention": "lift by attention",
+    "lift-by-pseudo-inverse": "lift by pseudo-inverse",
+    "linear-maps": "linear maps",
+    "sigma-05": "sigma 0.5",
+    "balanced-attention": "balanced attention",
+    "slot-attention": "slot attention",
+    "howm-paper": "howm-paper",
+}
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a folder. Those of ablation and transfer stand under the names of their files.
+    """The results of a folder; those of transfer stand under the names of their models.
 
     ``variants`` are methods with keys changed: never counted as seeds of the method itself.
     """
 
     grid: tuple[Result, ...]
     variants: tuple[Result, ...] = ()
-    ablation: tuple[tuple[str, Result], ...] = ()
-    transfer: tuple[tuple[str, Result], ...] = ()
+    ablation: tuple[Result, ...] = ()
+    few_scenes: tuple[Result, ...] = ()
     negatives: tuple[Result, ...] = ()
+    transfer: tuple[tuple[str, Result], ...] = ()
 
     def of(self, env: str, k: int | None = None, n: int | None = None, method: str | None = None) -> list[Result]:
         asked = {"env": env, "k": k, "n": n, "method": method}
@@ -73,38 +81,39 @@ class Results:
 def read_results(folder: Path) -> Results:
     """All results below a folder; that of a sweep has them in ``results``."""
     root = folder / "results" if (folder / "results").is_dir() else folder
-    grid = _read(root.glob("*-n*-k*/*.json"))
+    grid = _sorted(root)
     if not grid:
         raise HowmError(f"{folder} holds no results; give the folder of a sweep, or of howm eval --results")
+    own, variants = (tuple(run for run in grid if ("variant" in run) == changed) for changed in (False, True))
+    beside = [tuple(_sorted(root / name)) for name in ("ablation", "few-scenes", "negatives")]
+    transfer = [(path.stem.rpartition("-")[0], _read(path)) for path in sorted(root.glob("transfer/*.json"))]
+    return Results(own, variants, *beside, tuple(transfer))
+
+
+def _sorted(folder: Path) -> list[Result]:
+    """Results in the layout of `howm eval --results`, in the order of the tables."""
     order = {name: place for place, name in enumerate((*WORLDS, *METHODS))}
+    runs = [_read(path) for path in sorted(folder.glob("*-n*-k*/*.json"))]
 
-    def key(run: Result) -> tuple[Any, ...]:
-        method, variant = order.get(run["method"], len(order)), run.get("variant", "")
-        return order[run["env"]], run["k"], method, variant, run["n"], run["seed"]
+    def place(run: Result) -> tuple[Any, ...]:
+        return order[run["env"]], run["k"], order[run["method"]], run.get("variant", ""), run["n"], run["seed"]
 
-    runs = sorted((run for _, run in grid), key=key)
-    own, variants = (tuple(run for run in runs if ("variant" in run) == changed) for changed in (False, True))
-    special = {name: tuple(_read(root.glob(f"{name}/*.json"))) for name in ("ablation", "transfer")}
-    negatives = [run for _, run in _read({*root.glob("negatives/*.json"), *folder.glob("negatives/*.json")})]
-    return Results(own, variants, **special, negatives=tuple(negatives))
+    return sorted(runs, key=place)
 
 
-def _read(paths: Iterable[Path]) -> list[tuple[str, Result]]:
-    """Results by the names of their files."""
-    found = []
-    for path in sorted(paths):
-        try:
-            run = json.loads(path.read_text(encoding="utf-8"))
-            run = {"status": "ok", **run}
-            if run["status"] != "ok" and run["method"] not in METHODS:
-                run["variant"] = run["method"]  # what failed is known by its own name only
-            known = run["method"] in METHODS or "variant" in run
-            if not (run["env"] in WORLDS and known and run["n"] >= run["k"] > 0 <= run["seed"]):
-                raise ValueError(f"its world or method is unknown: {run['env']}, {run['method']}")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise HowmError(f"{path} is no result of howm ({error}); remove it or make it again") from error
-        found.append((path.stem, run))
-    return found
+def _read(path: Path) -> Result:
+    try:
+        run: Result = {"status": "ok", **json.loads(path.read_text(encoding="utf-8"))}
+        if not (run["env"] in WORLDS and run["method"] in METHODS and run["n"] >= run["k"] > 0 <= run["seed"]):
+            raise ValueError(f"its world or method is unknown: {run['env']}, {run['method']}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HowmError(f"{path} is no result of howm ({error}); remove it or make it again") from error
+    return run
+
+
+def name_of(run: Result) -> str:
+    """Of the variant, or else of the method."""
+    return str(run.get("variant", run["method"]))
 
 
 # What can be read off a run.
@@ -134,6 +143,12 @@ def pixel_error(name: str) -> Measure:
     """In millionths, mean square; a pixel is between 0 and 1."""
     read = value("binding", "pixel_error", name)
     return lambda run: None if (error := read(run)) is None else 1e6 * error
+
+
+def reconstruction(run: Result) -> float | None:
+    """Likewise, of held-out frames, by a representation that was trained for it."""
+    errors = [row["held_out_reconstruction"] for row in run.get("curve", []) if "held_out_reconstruction" in row]
+    return 1e6 * errors[-1] if errors else None
 
 
 def ended(runs: Sequence[Result]) -> list[Result]:
@@ -204,7 +219,7 @@ def notes(runs: Sequence[Result]) -> str:
     lost: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         if run["status"] != "ok":
-            name = f"{run.get('variant', run['method'])}, N={run['n']}"
+            name = f"{name_of(run)}, N={run['n']}"
             lost.setdefault((name, _reason(run)), []).append(str(run["seed"]))
     said += [f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}." for (name, why), seeds in lost.items()]
     return " ".join(said)
@@ -419,12 +434,12 @@ def segmentation_table(results: Results) -> Table:
         *(Column("method", code=True), Column("world"), Column("N"), Column("K"), Column("seeds")),
         *(Column("foreground ARI, %"), Column("matched IoU, %"), Column("reconstruction error × 10⁶")),
     )
-    found = [run for run in (*results.grid, *(run for _, run in results.transfer)) if "segmentation" in run]
+    found = [run for run in (*results.grid, *results.variants) if "segmentation" in run]
     rows = []
-    for key in dict.fromkeys((run["method"], run["env"], run["n"], run["k"]) for run in found):
-        runs = [run for run in found if (run["method"], run["env"], run["n"], run["k"]) == key]
+    for key in dict.fromkeys((name_of(run), run["env"], run["n"], run["k"]) for run in found):
+        runs = [run for run in found if (name_of(run), run["env"], run["n"], run["k"]) == key]
         cells = [cell(runs, value("segmentation", name)) for name in ("foreground_ari", "matched_iou")]
-        cells.append(cell(runs, pixel_error("reconstructed"), 0))
+        cells.append(cell(runs, reconstruction, 0))
         rows.append((key[0], TITLES[key[1]], *key[2:], len(runs), *cells))
     note = (
         "Masks in unseen frames against the true objects. A mask that is made of whole cells covers the corners around "
@@ -477,17 +492,35 @@ def ablation_table(results: Results) -> Table:
         *steps_of("paper's pool"),
         *steps_of("hard pool"),
     )
-    names = {slug(name): name for name in ABLATION}
-    variants = {stem.rpartition("-seed")[0] for stem, _ in results.ablation}
     rows = []
-    for variant in sorted(variants, key=lambda found: (list(names).index(found) if found in names else 99, found)):
-        runs = [run for stem, run in results.ablation if stem.rpartition("-seed")[0] == variant]
+    found = {name_of(run) for run in results.ablation}
+    for variant in (*(name for name in ABLATION if name in found), *sorted(found - set(ABLATION))):
+        runs = [run for run in results.ablation if name_of(run) == variant]
         stages = [cell(runs, value("binding", stage)) for stage in ("extraction", "binding")]
         pools = [entry for part in POOLS for entry in scores(runs, part)]
-        rows.append((names.get(variant, variant), len(ended(runs)), *stages, *pools))
-    runs = [run for _, run in results.ablation]
-    note = f"HOWM with one thing changed; {setting(runs)}. {notes(runs)}".strip()
+        rows.append((ABLATION.get(variant, variant), len(ended(runs)), *stages, *pools))
+    note = f"HOWM with one thing changed; {setting(results.ablation)}. {notes(results.ablation)}".strip()
     return Table("What each part brings", note, columns, tuple(rows))
+
+
+def few_scenes_table(results: Results) -> Table:
+    """Where combinations are rare in training, the gap to unseen ones is seen."""
+    columns = (
+        *(Column("method", code=True), Column("N"), Column("training scenes"), Column("seeds")),
+        *(Column(k, f"{part}, {pool}", bar=True) for pool in POOLS.values() for part in ("training", "unseen")
+          for k in ("1", "5")),
+        Column("gap, hard pool, 5 steps"),
+    )  # fmt: skip
+    rows = []
+    for method, n in dict.fromkeys((name_of(run), run["n"]) for run in results.few_scenes):
+        runs = [run for run in results.few_scenes if (name_of(run), run["n"]) == (method, n)]
+        scenes = sorted({run["train_scenes"] for run in ended(runs)})
+        pools = [scores(runs, part, ("1", "5")) for part in ("train", "eval", "train_hard", "eval_hard")]
+        gap = cell(runs, value("gap_hard", "5"), sign=True)
+        entries = [entry for pool in pools for entry in pool]
+        rows.append((method, n, ", ".join(map(str, scenes)), len(ended(runs)), *entries, gap))
+    note = f"MRR in percent; {setting(results.few_scenes)}. {notes(results.few_scenes)}".strip()
+    return Table("Trained on few scenes", note, columns, tuple(rows), 3)
 
 
 def transfer_table(results: Results) -> Table:
@@ -497,21 +530,19 @@ def transfer_table(results: Results) -> Table:
         *steps_of("hard pool"),
     )
     rows = []
-    for stem, run in results.transfer:
+    for model, run in results.transfer:
         pools = [entry for part in POOLS for entry in scores([run], part)]
-        rows.append((stem.rpartition("-")[0], run["k"], *binding([run]), *pools))
+        rows.append((model, run["k"], *binding([run]), *pools))
     runs = [run for _, run in results.transfer]
     note = f"MRR in percent; {setting(runs)}. {notes(runs)}".strip()
     return Table("Other numbers of objects, without retraining", note, columns, tuple(rows), 2)
 
 
-def negative_groups(results: Results) -> dict[tuple[str, int, bool], list[Result]]:
-    """Runs by world, N, and whether negatives were controlled: half of them from the same scene, or none on purpose."""
-    found: dict[tuple[str, int, bool], list[Result]] = {}
+def negative_groups(results: Results) -> dict[tuple[str, int, str], list[Result]]:
+    """Runs by world, N, and whether their negatives were controlled or uncontrolled."""
+    found: dict[tuple[str, int, str], list[Result]] = {}
     for run in results.negatives:
-        share = value("config", "train", "same_scene")(run)
-        if share in (0.0, 0.5):
-            found.setdefault((run["env"], run["n"], share == 0.5), []).append(run)
+        found.setdefault((run["env"], run["n"], name_of(run)), []).append(run)
     return dict(sorted(found.items()))
 
 
@@ -519,9 +550,9 @@ def negatives_table(results: Results) -> Table:
     columns = [Column("world"), Column("N"), Column("negatives"), Column("seeds")]
     columns += [Column(name, f"5 steps, {pool}", bar=True) for pool in POOLS.values() for name in ("H@1", "MRR")]
     rows = []
-    for (env, n, controlled), runs in negative_groups(results).items():
+    for (env, n, negatives), runs in negative_groups(results).items():
         cells = [cell(runs, score(pool, "5", measure)) for pool in POOLS for measure in ("h1", "mrr")]
-        rows.append((TITLES[env], n, "controlled" if controlled else "uncontrolled", len(ended(runs)), *cells))
+        rows.append((TITLES[env], n, negatives, len(ended(runs)), *cells))
     note = "Σ_N-CSWM; controlled: half of the negatives come from the same scene." if rows else "Nothing has been run."
     return Table("Negative sampling", note, tuple(columns), tuple(rows), 3)
 
@@ -529,6 +560,7 @@ def negatives_table(results: Results) -> Table:
 def readme_tables(results: Results) -> list[Table]:
     worlds = [overview(results, env) for env in results.worlds()]
     others = [howm_table(results), reach_table(results), ablation_table(results), transfer_table(results)]
+    others += [few_scenes_table(results), segmentation_table(results), negatives_table(results)]
     return [*worlds, *(table for table in others if table.rows)]
 
 
@@ -540,7 +572,8 @@ def report_tables(results: Results) -> dict[str, list[Table]]:
         "H@1 on unseen scenes": [h1_table(results, env, pool) for env in worlds for pool in POOLS],
         "HOWM in detail": [howm_table(results), binding_table(results), segmentation_table(results)],
         "Beyond the paper": [
-            *(reach_table(results), transfer_table(results), ablation_table(results), variant_table(results))
+            *(reach_table(results), transfer_table(results), ablation_table(results), few_scenes_table(results)),
+            variant_table(results),
         ],
         "Negative sampling": [negatives_table(results)],
         "Cost": [cost_table(results, env) for env in worlds],

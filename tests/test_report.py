@@ -56,10 +56,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     save(folder, result(), result(seed=1, mrr=94.0), result(n=5), result("cwm-n", mrr=40.0), failure(n=20))
     save(folder, failure("OM", method="monet-bm"), result(env="rush_hour"), result(n=6, k=3))
-    (folder / "negatives").mkdir()
-    for share in (0.0, 0.5):
-        run = result(mrr=50 + share, config={"train": {"same_scene": share}})
-        (folder / "negatives" / f"{share}.json").write_text(json.dumps(run))
+    save(folder / "negatives", result(mrr=90.0, variant="controlled"), result(mrr=50.0, variant="uncontrolled"))
     return folder
 
 

@@ -3,15 +3,16 @@
 import csv
 import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
+from howm.config import from_plain, read_yaml
 from howm.errors import HowmError
 from howm.published import library_sizes, out_of_memory, published
+from howm.sweep import SweepConfig
 from howm.table import FORMATS, Column, Spread, Table, csv_file, latex, to_html, to_json, to_latex, to_markdown
-from howm.tables import ABLATION, mrr_table, notes, read_results, report_tables, slug
+from howm.tables import ABLATION, mrr_table, notes, read_results, report_tables
 
 ROOT = Path(__file__).parent.parent
 
@@ -41,7 +42,8 @@ def failure(status="failed", **more):
 
 def save(folder: Path, *runs: dict) -> Path:
     for run in runs:
-        path = folder / f"{run['env']}-n{run['n']}-k{run['k']}" / f"{run['method']}-seed{run['seed']}.json"
+        name = run.get("variant", run["method"])
+        path = folder / f"{run['env']}-n{run['n']}-k{run['k']}" / f"{name}-seed{run['seed']}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(run), encoding="utf-8")
     return folder
@@ -106,12 +108,9 @@ def test_runs_outside_the_papers_grid_have_their_own_table(tmp_path):
 
 
 def test_a_variant_is_no_seed_of_its_method(tmp_path):
-    save(tmp_path, result("howm", mrr=100.0))
     changed = result("howm", mrr=40.0, variant="no-witness")
-    lost = {**failure(seed=1), "method": "no-witness"}  # as a sweep records it
-    for run in (changed, lost):
-        path = tmp_path / "shapes-n10-k5" / f"no-witness-seed{run['seed']}.json"
-        path.write_text(json.dumps(run), encoding="utf-8")
+    lost = {**failure(method="howm", seed=1), "variant": "no-witness"}
+    save(tmp_path, result("howm", mrr=100.0), changed, lost)
     results = read_results(tmp_path)
     assert texts(mrr_table(results, "shapes", "eval"), "howm", "ours", "N = 10")[:2] == ["1", "100.0"]
     (table,) = report_tables(results)["Beyond the paper"]
@@ -135,17 +134,23 @@ def test_h1_and_controls_and_costs(tmp_path):
     assert texts(found["Controls"][0], "do nothing", "cswm-n", "N = 10") == ["10.00"] * 3
 
 
-def test_negatives_are_told_apart_by_their_share_of_the_same_scene(tmp_path):
+def test_negatives_are_told_apart_by_the_names_of_their_variants(tmp_path):
     save(tmp_path, result())
-    (tmp_path / "negatives").mkdir()
-    for name, share, mrr in (("a", 0.5, 99.0), ("b", 0.0, 40.0)):
-        run = result(mrr=mrr, config={"train": {"same_scene": share}})
-        (tmp_path / "negatives" / f"{name}.json").write_text(json.dumps(run))
+    for name, mrr in (("controlled", 99.0), ("uncontrolled", 40.0)):
+        save(tmp_path / "negatives", result(mrr=mrr, variant=name))
     (table,) = report_tables(read_results(tmp_path))["Negative sampling"]
     assert [(row[2], str(row[4]), str(row[5])) for row in table.rows] == [
-        ("uncontrolled", "30.0", "40.0"),
         ("controlled", "89.0", "99.0"),
+        ("uncontrolled", "30.0", "40.0"),
     ]
+
+
+def test_a_gap_is_seen_where_training_had_few_scenes(tmp_path):
+    run = result(train_scenes=10, gap_hard={"5": 12.5})
+    save(save(tmp_path, result()) / "few-scenes", run)
+    (table,) = [table for table in report_tables(read_results(tmp_path))["Beyond the paper"] if "few" in table.title]
+    assert [str(entry) for entry in table.rows[0][:4]] == ["cswm-n", "10", "10", "1"]
+    assert str(table.rows[0][-1]) == "+12.5"
 
 
 def test_a_folder_without_results_and_a_broken_result_are_one_error(tmp_path):
@@ -163,12 +168,13 @@ def test_the_folder_of_a_sweep_has_its_results_inside(tmp_path):
     assert len(read_results(tmp_path).grid) == 1
 
 
-def test_the_ablation_has_a_place_for_every_variant():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from ablation import VARIANTS
-
-    assert list(VARIANTS) == list(ABLATION)
-    assert slug("softmax over slots, sigma 0.5") == "softmax-over-slots-sigma-05"
+def test_the_ablation_has_a_name_for_every_variant(tmp_path):
+    asked = from_plain(SweepConfig, read_yaml(str(ROOT / "benchmarks" / "ablation.yaml")))
+    assert set(asked.rows) == set(ABLATION)
+    save(save(tmp_path, result()) / "ablation", result("howm", variant="no-witness"))
+    save(tmp_path / "ablation", result("howm"))
+    (table,) = [table for table in report_tables(read_results(tmp_path))["Beyond the paper"] if "part" in table.title]
+    assert [row[0] for row in table.rows] == ["howm", "no witness"]
 
 
 # The paper.
