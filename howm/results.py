@@ -90,6 +90,7 @@ def evaluate_run(
         name: checkpoint.about[name] for name in ("model", "represent", "train") if checkpoint.about.get(name)
     }
     results["curve"] = _curve(Path(run))
+    results["matched"] = model.most_references is not None
     results["params"] = sum(parameter.numel() for parameter in model.parameters())
     masked = segmentation(model, chosen.unseen) if chosen.unseen.cells is not None else None
     if masked is not None:

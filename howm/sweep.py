@@ -32,6 +32,8 @@ from howm.library import WORLDS
 from howm.models.methods import METHODS, Method, RunConfig, find_method
 from howm.results import save_results
 
+MATCHED_EPISODES = 500  # of evaluation for a model that matches slots with slots: each reference is dear
+
 BudgetName = Literal["quick", "cpu", "paper"]
 
 
@@ -52,8 +54,12 @@ BUDGETS: dict[str, Budget] = {
 
 
 def paper_grid(budget: str) -> dict[str, Any]:
-    """The grid of the paper's tables; in a hurry the smaller libraries and one seed."""
-    return {"n": [5, 10], "large": [], "seeds": [0]} if budget == "quick" else {}
+    """The grid of the paper's tables, with two options of its baselines; in a hurry less of everything."""
+    if budget == "quick":
+        return {"n": [5, 10], "large": [], "seeds": [0]}
+    background = {"name": "monet-bm-background", "method": "monet-bm", "settings": ["model.monet.background_slot=true"]}
+    matched = {"name": "cswm-slots-matched", "method": "cswm-slots", "settings": ["model.matching=true"]}
+    return {"variants": [background, matched]}
 
 
 @dataclass(frozen=True)
@@ -270,11 +276,12 @@ class Sweep:
 
     def _make(self, cell: Cell) -> dict[str, Any]:
         """Train and evaluate what is left of a cell."""
-        data, run, method = self._data(cell), self.run_path(cell), self._method(cell)
+        data, run = self._data(cell), self.run_path(cell)
         extractor = self._extractor(cell, data)
         taken = ["--extractor", str(extractor)] if extractor else []
         self._howm(cell, "train", *self._train_options(cell, data), "--out", str(run), *taken)
-        some = ["--episodes", str(min(method.pool, self.config.eval_episodes))] if method.pool else []
+        matches = getattr(self.config.run_config(cell).model, "matches", False)
+        some = ["--episodes", str(min(MATCHED_EPISODES, self.config.eval_episodes))] if matches else []
         self._howm(cell, "eval", str(run), *some, "--steps", *map(str, self.config.steps))
         results: dict[str, Any] = json.loads((run / "results.json").read_text(encoding="utf-8"))
         return results | self._named(cell)

@@ -11,7 +11,7 @@ from howm.sweep import Sweep, run_local, run_on_ray
 
 pytestmark = pytest.mark.ray
 
-LONG = (*SETTINGS, "train.steps=1500", "train.check_every=20", "train.log_every=20")
+LONG = (*SETTINGS, "train.steps=800", "train.check_every=20", "train.log_every=20")
 
 
 @pytest.fixture

@@ -113,21 +113,29 @@ def test_a_cell_over_its_memory_limit_is_recorded_and_tried_again_with_more(tmp_
 
 def test_variants_are_methods_with_other_settings_and_share_their_slots(tmp_path):
     settings = (*SETTINGS, "model.hidden=8", "model.extractor.hidden=8")
+    variants = (Variant("linear-maps", "howm", ("model.maps=linear",)),)
+    sweep = Sweep(tmp_path, small(methods=("howm",), variants=variants, settings=settings))
+    assert set(run_local(sweep, sweep.open_cells(), 2, Recorder()).values()) == {"ok"}
+    assert len(list((tmp_path / "extractors").iterdir())) == 1
+    taken = [read_yaml(str(sweep.run_path(cell) / "config.yaml")).get("extractor") for cell in sweep.config.cells()]
+    assert taken[0] == taken[1] is not None
+    result = json.loads((tmp_path / "results" / "shapes-n5-k5" / "linear-maps-seed0.json").read_text())
+    assert (result["method"], result["variant"], result["config"]["model"]["maps"]) == ("howm", "linear-maps", "linear")
+
+
+def test_slots_are_shared_only_where_nothing_differs_that_they_depend_on():
     variants = (
         Variant("linear-maps", "howm", ("model.maps=linear",)),
         Variant("other-slots", "howm", ("model.extractor.features=8",)),
+        Variant("longer", "howm", ("represent.steps=5",)),
+        Variant("joint", "howm", ("model.joint=true",)),
     )
-    sweep = Sweep(tmp_path, small(methods=("howm",), variants=variants, settings=settings))
-    cells = {cell.method: cell for cell in sweep.config.cells()}
-    assert set(run_local(sweep, sweep.open_cells(), 2, Recorder()).values()) == {"ok"}
-    assert len(list((tmp_path / "extractors").iterdir())) == 1
-    taken = {
-        name: read_yaml(str(sweep.run_path(cell) / "config.yaml")).get("extractor") for name, cell in cells.items()
-    }
-    assert taken["howm"] == taken["linear-maps"] is not None
-    assert taken["other-slots"] is None
-    result = json.loads((tmp_path / "results" / "shapes-n5-k5" / "linear-maps-seed0.json").read_text())
-    assert (result["method"], result["variant"], result["config"]["model"]["maps"]) == ("howm", "linear-maps", "linear")
+    sweep = Sweep(Path("nowhere"), small(methods=("howm", "monet-bm", "cswm-n"), variants=variants, seeds=(0, 1)))
+    slots = {(cell.method, cell.seed): sweep._slots_of(cell) for cell in sweep.config.cells()}
+    assert slots["howm", 0] == slots["linear-maps", 0]
+    assert slots["joint", 0] is slots["cswm-n", 0] is None
+    others = [slots[name, 0] for name in ("howm", "other-slots", "longer", "monet-bm")] + [slots["howm", 1]]
+    assert len(set(others)) == 5
 
 
 def test_names_of_variants_are_names_of_files():
@@ -139,11 +147,10 @@ def test_data_and_results_can_be_asked_for(tmp_path):
     config = small(methods=("cswm-n",), n=(7,), train_scenes=9, grid="4x6")
     sweep = Sweep(tmp_path / "sweep", config, results=tmp_path / "elsewhere")
     (cell,) = config.cells()
-    assert sweep.run_cell(cell) == "ok"
-    result = json.loads((tmp_path / "elsewhere" / "shapes-n7-k5" / "cswm-n-seed0.json").read_text())
-    assert result["train_scenes"] == 9
-    dataset = load_dataset(tmp_path / "sweep" / "data" / "shapes-n7-k5-seed0.h5")
-    assert (dataset.renderer.height, dataset.renderer.width) == (40, 60)
+    assert sweep.result_path(cell) == tmp_path / "elsewhere" / "shapes-n7-k5" / "cswm-n-seed0.json"
+    dataset = load_dataset(sweep._data(cell))
+    assert len(dataset.split.train) == 9
+    assert dataset.eval.observe(np.arange(1), 0).shape == (1, 40, 60, 3)
 
 
 def test_a_cell_that_runs_elsewhere_is_left_alone(tmp_path):

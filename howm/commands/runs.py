@@ -148,7 +148,6 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _eval(options: argparse.Namespace) -> int:
-    from howm.models.methods import find_method
     from howm.results import evaluate_run, results_path, save_results
     from howm.train import keep_freed_memory
 
@@ -171,8 +170,8 @@ def _eval(options: argparse.Namespace) -> int:
     _print_results(results)
     if options.json:
         print(json.dumps(results), flush=True)
-    # A part of the data is the whole where a method can be ranked among no more.
-    whole = options.episodes is None or find_method(results["method"]).pool is not None
+    # A part of the data is the whole where a model that matches slots cannot be ranked among more.
+    whole = options.episodes is None or results["matched"]
     own = options.fresh_seed is None and options.data is None and not options.hard_binding
     if own and whole and Path(options.run).is_dir():
         print(f"written to {save_results(results, Path(options.run) / 'results.json')}", file=sys.stderr)

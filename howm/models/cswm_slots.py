@@ -30,6 +30,10 @@ class CSWMSlotsConfig:
     sigma: float = SIGMA
     matching: bool = False
 
+    @property
+    def matches(self) -> bool:
+        return self.matching
+
     def __post_init__(self) -> None:
         for name in ("hidden", "embedding"):
             if getattr(self, name) < 1:

@@ -26,7 +26,6 @@ class Method:
     model_config: type[Any]
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     represents: str | None = None  # the group of model.* that says how, where a representation is trained first
-    pool: int | None = None  # references that it can be ranked among, where matching makes each one dear
 
     def config(self, preset: str, *overrides: Mapping[str, Any]) -> "RunConfig":
         """A preset with overrides put in, checked."""
@@ -125,7 +124,6 @@ METHODS: dict[str, Method] = {
             MONetBMConfig,
             _MONET_PRESETS,
             represents="monet",
-            pool=500,
         ),
         Method("howm-paper", "HOWM", "Slot Attention, linear maps", HOWM, HOWMConfig, _HOWM_PAPER_PRESETS, "extractor"),
         Method(

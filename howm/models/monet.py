@@ -6,7 +6,7 @@ the next slot takes, and one VAE for all slots encodes and decodes that part. (T
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -264,6 +264,7 @@ def _channels_first(obs: Tensor) -> Float[Tensor, "B 3 H W"]:
 class MONetBMConfig:
     monet: MONetConfig = field(default_factory=MONetConfig)
     hidden: int = 512
+    matches: ClassVar[bool] = True  # slots with slots, which makes each reference dear
 
     def __post_init__(self) -> None:
         if self.hidden < 1:
