@@ -40,7 +40,7 @@ from howm.diagnosis import extraction_accuracy
 from howm.errors import HowmError
 from howm.models.extract import unit
 from howm.models.methods import RunConfig, build_model
-from howm.models.slots import Extractor
+from howm.models.slots import Extractor, Proposals
 from howm.models.worldmodel import WorldModel
 from howm.rundir import RunDirectory
 
@@ -291,9 +291,9 @@ class _Fit:
             show=True,
         )
         if error > 0.05:
+            other = "" if isinstance(extractor, Proposals) else ", or model.extractor.kind=proposals"
             self._note(
-                f"warning: the slots leave {error:.0%} of the pictures unexplained; "
-                "try more represent.steps, or model.extractor.kind=proposals",
+                f"warning: the slots leave {error:.0%} of the pictures unexplained; try more represent.steps{other}",
                 show=True,
             )
 

@@ -220,7 +220,7 @@ def _print_binding(found: dict[str, Any]) -> None:
     lines = [
         f"extraction {found['extraction']:.2f} % of frames, binding {found['binding']:.2f} % of present objects "
         f"(weight {found['weight']:.2f} %)" + ("" if absent is None else f", absent to background {absent:.2f} %"),
-        f"hard pool at {found['steps']} steps lost to: "
+        f"hard pool after step {found['steps']}, lost to: "
         + ", ".join(
             f"{stage} {'unknown' if lost is None else f'{lost:.2f}'}" for stage, lost in found["lost_to"].items()
         ),
