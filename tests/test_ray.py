@@ -11,7 +11,7 @@ from howm.sweep import Sweep, run_local, run_on_ray
 
 pytestmark = pytest.mark.ray
 
-LONG = (*SETTINGS, "train.steps=800", "train.check_every=20", "train.log_every=20")
+LONG = (*SETTINGS, "train.steps=400", "train.batch=64", "train.check_every=50", "train.log_every=50")
 
 
 @pytest.fixture

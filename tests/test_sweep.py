@@ -18,8 +18,8 @@ from howm.storage import load_dataset
 from howm.sweep import Cell, Sweep, SweepConfig, Variant, run_local
 
 SETTINGS = (
-    *("train.steps=4", "train.batch=8", "train.check_every=2", "train.log_every=2", "train.warmup=0"),
-    *("represent.steps=4", "represent.batch=8", "represent.check_every=2", "represent.log_every=2"),
+    *("train.steps=4", "train.batch=256", "train.check_every=2", "train.log_every=2", "train.warmup=0"),
+    *("represent.steps=4", "represent.batch=256", "represent.check_every=2", "represent.log_every=2"),
 )
 GRID = {"envs": ("shapes",), "n": (5,), "large": (), "seeds": (0,), "budget": "quick", "steps": (1,), "episodes": 60}
 
