@@ -15,6 +15,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -444,6 +445,18 @@ def run_local(sweep: Sweep, cells: Sequence[Cell], workers: int, listener: Liste
     return found
 
 
+def _refuse_silence(address: str | None) -> None:
+    """Ray itself would try for minutes to reach a cluster that is not there."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except OSError as error:
+            raise HowmError(
+                f"no Ray cluster answers at {address} ({error}); start one or leave out --address"
+            ) from error
+
+
 def run_on_ray(
     sweep: Sweep, cells: Sequence[Cell], address: str | None, gpus: float, listener: Listener
 ) -> dict[Cell, str]:
@@ -458,10 +471,8 @@ def run_on_ray(
     found: dict[Cell, str] = {}
     started = not ray.is_initialized()
     if started:
-        try:
-            ray.init(address=address, logging_level="error", log_to_driver=False)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise HowmError(f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}") from error
+        _refuse_silence(address)
+        ray.init(address=address, logging_level="error", log_to_driver=False)
     try:
         memory = {} if sweep.memory_mb is None else {"memory": int(sweep.memory_mb * 2**20)}
         task = ray.remote(num_cpus=sweep.threads, num_gpus=gpus, max_retries=-1, **memory)(Sweep.run_cell)

@@ -202,14 +202,15 @@ class MONet(nn.Module):
         """Means and log variances of the latents, (B, S, latent) each."""
         batch, slots = log_masks.shape[:2]
         masks = log_masks.exp().view(batch * slots, 1, self.rows, self.columns)
-        weight, stride = self.see.weight, self.spec.cell_pixels
+        weight, bias, stride = self.see.weight, self.see.bias, self.spec.cell_pixels
+        assert bias is not None
         # The first layer is linear, so all slots share its view of the picture; one number per cell needs no filter.
         of_picture = conv2d(picture, weight[:, :3], stride=stride).repeat_interleave(slots, 0)
         if self.scale > 1:
             seen = masks * (of_picture + weight[:, 3:].sum(dim=(2, 3)).view(1, -1, 1, 1))
         else:
             seen = of_picture + conv2d(masks, weight[:, 3:], stride=stride)
-        seen = seen + self.see.bias.view(1, -1, 1, 1)
+        seen = seen + bias.view(1, -1, 1, 1)
         moments: Tensor = self.encoder(seen).view(batch, slots, -1)
         mean, log_variance = moments.chunk(2, dim=2)
         return mean, log_variance.clamp(-10, 10)
@@ -224,8 +225,8 @@ class MONet(nn.Module):
         else:
             wide = latents.unsqueeze(2).expand(-1, -1, elements, -1)
             inputs = torch.cat([wide, self.places.to(latents.dtype).expand(*latents.shape[:2], -1, -1)], dim=3)
-            maps = inputs.flatten(0, 1).transpose(1, 2).unflatten(2, (self.rows, self.columns))
-            painted = self.decoder(maps).flatten(2).transpose(1, 2).unflatten(0, latents.shape[:2])
+            maps = inputs.flatten(0, 1).transpose(1, 2).reshape(-1, inputs.shape[3], self.rows, self.columns)
+            painted = self.decoder(maps).flatten(2).transpose(1, 2).view(*latents.shape[:2], elements, -1)
             colours, logits = painted[..., :-1].sigmoid(), painted[..., -1]
         return colours, logits.log_softmax(dim=1)
 
@@ -252,7 +253,7 @@ class MONet(nn.Module):
 
     def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"]:
         """How much of each pixel each slot explains."""
-        masks = self.log_masks(_channels_first(obs)).exp().unflatten(2, (self.rows, self.columns))
+        masks = self.log_masks(_channels_first(obs)).exp().view(len(obs), self.slots, self.rows, self.columns)
         return masks.repeat_interleave(self.scale, 2).repeat_interleave(self.scale, 3)
 
 
