@@ -85,9 +85,9 @@ def read_results(folder: Path) -> Results:
     if not grid:
         raise HowmError(f"{folder} holds no results; give the folder of a sweep, or of howm eval --results")
     own, variants = (tuple(run for run in grid if ("variant" in run) == changed) for changed in (False, True))
-    beside = [tuple(_sorted(root / name)) for name in ("ablation", "few-scenes", "negatives")]
+    ablation, few_scenes, negatives = (tuple(_sorted(root / name)) for name in ("ablation", "few-scenes", "negatives"))
     transfer = [(path.stem.rpartition("-")[0], _read(path)) for path in sorted(root.glob("transfer/*.json"))]
-    return Results(own, variants, *beside, tuple(transfer))
+    return Results(own, variants, ablation, few_scenes, negatives, tuple(transfer))
 
 
 def _sorted(folder: Path) -> list[Result]:
