@@ -27,7 +27,7 @@ quickstart: $(VENV)/.installed
 	$(BIN)/howm show $(OUT)/howm -o $(OUT)
 
 test: $(VENV)/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not ray and not browser"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not ray and not browser"
 
 test-slow: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
