@@ -16,7 +16,7 @@ from howm.dataset import Amounts, make_dataset
 from howm.models.methods import METHODS, build_model
 from howm.models.worldmodel import WorldModel, WorldSpec
 
-LIBRARIES = {"howm": (10, 30, 100, 300), "cswm-n": (5, 10, 20, 40)}
+LIBRARIES = {"howm": (10, 30, 100, 300), "cswm-n": (5, 10, 20, 30, 40)}
 BATCH = 128
 
 
