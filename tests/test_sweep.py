@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from howm import METHODS
+from howm.cli import _parser
+from howm.commands.sweeps import _config
 from howm.config import read_yaml
 from howm.errors import HowmError
 from howm.storage import load_dataset
@@ -53,6 +55,16 @@ def test_the_grid_of_the_paper():
     assert {cell.n for cell in cells if cell.env == "shapes"} == {5, 10, 20, 30}
     assert cells[0].seed == 0
     assert len(set(cells)) == len(cells)
+
+
+def test_methods_and_variants_are_chosen_by_name():
+    def rows(*arguments: str) -> list[str]:
+        return list(_config(_parser().parse_args(["sweep", "--paper", *arguments])).rows)
+
+    assert rows() == [*METHODS, "monet-bm-background", "cswm-slots-matched"]
+    assert rows("--budget", "quick") == list(METHODS)
+    assert rows("--methods", "howm") == ["howm"]
+    assert rows("--methods", "monet-bm-background", "howm") == ["howm", "monet-bm-background"]
 
 
 @pytest.mark.parametrize(

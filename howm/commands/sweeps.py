@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
     )
     sweep.add_argument("config", nargs="*", help="a YAML file with the grid, or: status DIR")
     sweep.add_argument("--paper", action="store_true", help="the grid of the paper's tables")
-    sweep.add_argument("--methods", nargs="+", help="names that `howm methods` lists")
+    sweep.add_argument("--methods", nargs="+", help="names that `howm methods` lists, or of variants")
     sweep.add_argument("--envs", nargs="+", help="shapes, rush_hour")
     sweep.add_argument("-n", type=whole_number(1), nargs="+", help="library sizes")
     sweep.add_argument("-k", type=whole_number(1), help="objects in a scene (default 5)")
@@ -87,6 +87,10 @@ def _config(options: argparse.Namespace) -> Any:
         value = getattr(options, name)
         if value is not None:
             values[name] = value
+    if options.methods is not None:  # names of variants, too
+        variants = {variant["name"]: variant for variant in values.get("variants", [])}
+        values["variants"] = [variants[name] for name in options.methods if name in variants]
+        values["methods"] = [name for name in options.methods if name not in variants]
     if options.n is not None:
         values["large"] = []
     return from_plain(SweepConfig, values)
