@@ -281,8 +281,8 @@ class Sweep:
         extractor = self._extractor(cell, data)
         taken = ["--extractor", str(extractor)] if extractor else []
         self._howm(cell, "train", *self._train_options(cell, data), "--out", str(run), *taken)
-        matches = getattr(self.config.run_config(cell).model, "matches", False)
-        some = ["--episodes", str(min(MATCHED_EPISODES, self.config.eval_episodes))] if matches else []
+        matching = getattr(self.config.run_config(cell).model, "matching", False)
+        some = ["--episodes", str(min(MATCHED_EPISODES, self.config.eval_episodes))] if matching else []
         self._howm(cell, "eval", str(run), *some, "--steps", *map(str, self.config.steps))
         results: dict[str, Any] = json.loads((run / "results.json").read_text(encoding="utf-8"))
         return results | self._named(cell)

@@ -38,6 +38,7 @@ from howm.config import TrainConfig, to_plain
 from howm.dataset import Dataset
 from howm.diagnosis import extraction_accuracy
 from howm.errors import HowmError
+from howm.evaluation import chunks
 from howm.models.extract import unit
 from howm.models.methods import RunConfig, build_model
 from howm.models.slots import Extractor, Proposals
@@ -445,14 +446,17 @@ class _Frames:
     """What a frozen representation makes of the frames of some episodes: computed once, unless too much to keep."""
 
     KEEP_BYTES = 2**30
+    AT_ONCE = 256
 
     def __init__(self, model: WorldModel, transitions: Transitions, device: torch.device) -> None:
         self.model, self.transitions, self.device = model, transitions, device
         self.kept: Tensor | None = None
         one = self._compute(np.arange(1))
         if transitions.frame_count * one.nbytes <= self.KEEP_BYTES:
-            every = np.arange(transitions.frame_count)
-            self.kept = torch.cat([self._compute(every[i : i + 1024]) for i in range(0, len(every), 1024)])
+            kept = one.new_empty(transitions.frame_count, *one.shape[1:])
+            for part in chunks(len(kept), self.AT_ONCE):
+                kept[part] = self._compute(np.arange(part.start, part.stop))
+            self.kept = kept
 
     @torch.no_grad()
     def _compute(self, frames: np.ndarray) -> Tensor:

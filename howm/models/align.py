@@ -9,6 +9,7 @@ from torch import Tensor
 
 from howm.errors import HowmError
 from howm.models.bind import Binding
+from howm.models.worldmodel import WorldModel
 
 Lift = Literal["attention", "pseudo_inverse", "claims"]
 
@@ -84,3 +85,18 @@ def matched_distance(
             costs = (one - others).square().sum(dim=-1).numpy()
             found[b, q] = [cost[linear_sum_assignment(cost)].sum() for cost in costs]
     return torch.from_numpy(np.sqrt(found)).view(*batch, queries, total)
+
+
+class Matching(WorldModel):
+    """A model whose states are compared under the best matching of their ``slots`` slots."""
+
+    slots: int
+
+    @property
+    def most_references(self) -> int:
+        return MATCHED_REFERENCES
+
+    def distance(
+        self, predictions: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"]
+    ) -> Float[Tensor, "*b P T"]:
+        return matched_distance(predictions, references, self.slots)

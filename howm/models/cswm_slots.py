@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from howm.batches import Batch
 from howm.errors import HowmError
 from howm.losses import SIGMA, contrastive
-from howm.models.align import MATCHED_REFERENCES, matched_distance, matched_to
+from howm.models.align import Matching, matched_to
 from howm.models.bind import factored
 from howm.models.extract import CellFeatures
 from howm.models.mlp import MLP
@@ -30,10 +30,6 @@ class CSWMSlotsConfig:
     sigma: float = SIGMA
     matching: bool = False
 
-    @property
-    def matches(self) -> bool:
-        return self.matching
-
     def __post_init__(self) -> None:
         for name in ("hidden", "embedding"):
             if getattr(self, name) < 1:
@@ -50,7 +46,8 @@ class CSWMSlots(WorldModel):
 
     def __init__(self, spec: WorldSpec, config: CSWMSlotsConfig) -> None:
         super().__init__()
-        self.n, self.config, self.spec = spec.n, config, spec
+        self.n = self.slots = spec.n
+        self.config, self.spec = config, spec
         self.features = CellFeatures(spec, config.slots.features)
         self.position = nn.Parameter(torch.randn(spec.cells, config.slots.features))
         self.queries = nn.Parameter(torch.randn(spec.n, config.slots.slot))
@@ -67,17 +64,6 @@ class CSWMSlots(WorldModel):
         change = self.transition(state.slots, factored(action, self.n).to(state.slots.dtype))
         return State(state.slots + full_precision(change))
 
-    @property
-    def most_references(self) -> int | None:
-        return MATCHED_REFERENCES if self.config.matching else None
-
-    def distance(
-        self, predictions: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"]
-    ) -> Float[Tensor, "*b P T"]:
-        if self.config.matching:
-            return matched_distance(predictions, references, self.n)
-        return super().distance(predictions, references)
-
     def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"]:
         """How the slots share the cells."""
         inputs = torch.relu(self.features(obs)) + self.position
@@ -90,6 +76,20 @@ class CSWMSlots(WorldModel):
         everything = torch.cat([batch.obs, batch.next_obs, batch.negative_obs])
         current, following, negative = self.encode(everything).slots.chunk(3)
         predicted = self.step(State(current), batch.action).slots
-        if self.config.matching:
-            following, negative = matched_to(predicted, following), matched_to(current, negative)
+        following, negative = self.beside(predicted, following), self.beside(current, negative)
         return contrastive(predicted, following, current, negative, self.config.margin, self.config.sigma)
+
+    def beside(self, slots: Float[Tensor, "B S D"], others: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+        """The slots of other states in the order in which the loss compares them."""
+        return others
+
+
+class MatchedCSWMSlots(Matching, CSWMSlots):
+    """Slots are compared under their best assignment."""
+
+    def beside(self, slots: Float[Tensor, "B S D"], others: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+        return matched_to(slots, others)
+
+
+def cswm_slots(spec: WorldSpec, config: CSWMSlotsConfig) -> CSWMSlots:
+    return MatchedCSWMSlots(spec, config) if config.matching else CSWMSlots(spec, config)

@@ -9,7 +9,7 @@ import torch
 from howm.config import TrainConfig, from_plain, merge
 from howm.errors import HowmError
 from howm.models.cswm import CSWMK, CSWMN, CWMN, CSWMConfig, CSWMKCopy
-from howm.models.cswm_slots import CSWMSlots, CSWMSlotsConfig
+from howm.models.cswm_slots import CSWMSlotsConfig, cswm_slots
 from howm.models.howm import HOWM, HOWMConfig
 from howm.models.monet import MONetBM, MONetBMConfig
 from howm.models.worldmodel import WorldModel, WorldSpec
@@ -115,7 +115,7 @@ METHODS: dict[str, Method] = {
         Method("cswm-k", "Σ_K-CSWM", "K masks, actions by the scene's ids", CSWMK, CSWMConfig, _CSWM_PRESETS),
         Method("cswm-k-ca", "Σ_K-CSWM(CA)", "K masks, all actions to each", CSWMKCopy, CSWMConfig, _CSWM_PRESETS),
         Method("cwm-n", "C-WM(N)", "N masks, flat MLPs: no equivariance", CWMN, CSWMConfig, _CSWM_PRESETS),
-        Method("cswm-slots", "C-SWM + slots", "N slots of Slot Attention", CSWMSlots, CSWMSlotsConfig, _CSWM_PRESETS),
+        Method("cswm-slots", "C-SWM + slots", "N slots of Slot Attention", cswm_slots, CSWMSlotsConfig, _CSWM_PRESETS),
         Method(
             "monet-bm",
             "MONet(N)+BM",

@@ -16,7 +16,7 @@ from torch.nn.functional import conv2d, interpolate, logsigmoid, pad
 from howm.batches import Batch
 from howm.errors import HowmError
 from howm.losses import energy
-from howm.models.align import MATCHED_REFERENCES, matched_distance, matched_to
+from howm.models.align import Matching, matched_to
 from howm.models.bind import factored
 from howm.models.extract import split_cells, unit
 from howm.models.transition import GNNTransition
@@ -52,12 +52,7 @@ class MONetConfig:
 class UNet(nn.Module):
     """Attention over pixels: down to 5 x 5, a small MLP, and up again with skips."""
 
-    SIZES = (
-        25,
-        15,
-        10,
-        5,
-    )  # after each of the first four blocks; the table's bottleneck of 1600 = 64 · 5 · 5 asks for 5
+    SIZES = (25, 15, 10, 5)  # after each of the first four blocks; the bottleneck of 1600 = 64 · 5 · 5 asks for 5
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -265,14 +260,14 @@ def _channels_first(obs: Tensor) -> Float[Tensor, "B 3 H W"]:
 class MONetBMConfig:
     monet: MONetConfig = field(default_factory=MONetConfig)
     hidden: int = 512
-    matches: ClassVar[bool] = True  # slots with slots, which makes each reference dear
+    matching: ClassVar[bool] = True  # slots with slots, which makes each reference dear
 
     def __post_init__(self) -> None:
         if self.hidden < 1:
             raise HowmError(f"hidden={self.hidden} is too small; give 1 or more")
 
 
-class MONetBM(WorldModel):
+class MONetBM(Matching, WorldModel):
     """Slot n is told the actions of object n, whatever it holds: slots are matched to slots, never to actions."""
 
     def __init__(self, spec: WorldSpec, config: MONetBMConfig) -> None:
@@ -295,15 +290,6 @@ class MONetBM(WorldModel):
     def step(self, state: State, action: Int[Tensor, "B"]) -> State:
         told = pad(factored(action, self.n), (0, 0, self.slots - self.n, 0))  # a background slot comes first
         return State(state.slots + full_precision(self.transition(state.slots, told.to(state.slots.dtype))))
-
-    @property
-    def most_references(self) -> int:
-        return MATCHED_REFERENCES
-
-    def distance(
-        self, predictions: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"]
-    ) -> Float[Tensor, "*b P T"]:
-        return matched_distance(predictions, references, self.slots)
 
     def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"]:
         return self.monet.masks(obs)
