@@ -11,27 +11,14 @@ from statistics import mean
 from typing import Any
 
 from howm.charts import Chart, Line, Strip, draw, draw_strips, ticks
+from howm.collected import Measure, Result, Results, ended, minutes, name_of, read_results, score, value
 from howm.errors import HowmError
 from howm.models.methods import METHODS
 from howm.published import published
 from howm.scenes import seeded_split
 from howm.storage import load_dataset, written_whole
 from howm.table import FORMATS, Cell, Column, Table, prose, to_html
-from howm.tables import (
-    POOLS,
-    TITLES,
-    Measure,
-    Result,
-    Results,
-    ended,
-    minutes,
-    name_of,
-    negative_groups,
-    read_results,
-    report_tables,
-    score,
-    value,
-)
+from howm.tables import POOLS, TITLES, negative_groups, report_tables
 from howm.version import __version__
 
 

@@ -1,35 +1,30 @@
-"""The tables of a folder of results: every number is that of a file, what is missing stays missing.
+"""The tables of a folder of results: every number is that of a file, what is missing stays missing."""
 
-<env>-n<N>-k<K>/<method>-seed<S>.json   status ok; or OM or failed, with the reason; also of variants of methods
-transfer/<model>-k<K>.json              a model in scenes of another number of objects
-
-and below a folder of their own each, in the same layout as at the top:
-
-ablation      HOWM with one thing changed
-few-scenes    methods that have seen as many scenes in training as the library has objects
-negatives     Σ_N-CSWM with controlled and uncontrolled negatives
-"""
-
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from howm.errors import HowmError
-from howm.library import WORLDS
+from howm.collected import (
+    Measure,
+    Result,
+    Results,
+    ended,
+    in_paper,
+    minutes,
+    name_of,
+    pixel_error,
+    reconstruction,
+    score,
+    value,
+)
 from howm.models.methods import METHODS
 from howm.published import MEMORY_GB, Published, library_sizes, out_of_memory, published
 from howm.table import Cell, Column, Spread, Table
 
-Result = dict[str, Any]
-Measure = Callable[[Result], float | None]
 Theirs = Callable[[Published], float | None]
 
 TITLES = {"shapes": "Shapes", "rush_hour": "Rush Hour"}
 POOLS = {"eval": "paper's pool", "eval_hard": "hard pool"}
 STEPS = ("1", "5", "10")
-LARGEST = 30  # library of the paper's tables, whose scenes show 5 objects
 LEGEND = "– has not been run; OM is out of memory."
 # What benchmarks/ablation.yaml changes, in the order of the table.
 ABLATION = {
@@ -45,114 +40,6 @@ ABLATION = {
     "slot-attention": "slot attention",
     "howm-paper": "howm-paper",
 }
-
-
-@dataclass(frozen=True)
-class Results:
-    """The results of a folder; those of transfer stand under the names of their models.
-
-    ``variants`` are methods with keys changed: never counted as seeds of the method itself.
-    """
-
-    grid: tuple[Result, ...]
-    variants: tuple[Result, ...] = ()
-    ablation: tuple[Result, ...] = ()
-    few_scenes: tuple[Result, ...] = ()
-    negatives: tuple[Result, ...] = ()
-    transfer: tuple[tuple[str, Result], ...] = ()
-
-    def of(self, env: str, k: int | None = None, n: int | None = None, method: str | None = None) -> list[Result]:
-        asked = {"env": env, "k": k, "n": n, "method": method}
-        wanted = {key: value for key, value in asked.items() if value is not None}
-        return [run for run in self.grid if all(run[key] == value for key, value in wanted.items())]
-
-    def paper(self, env: str) -> list[Result]:
-        """The runs whose world is one of the paper's: five objects in a scene, up to 30 in the library."""
-        return [run for run in self.of(env, k=5) if run["n"] <= LARGEST]
-
-    def worlds(self) -> list[str]:
-        """Worlds with a run that belongs into the paper's tables."""
-        return [env for env in WORLDS if self.paper(env)]
-
-    def finished(self) -> list[Result]:
-        return [run for run in self.grid if run["status"] == "ok"]
-
-
-def read_results(folder: Path) -> Results:
-    """All results below a folder; that of a sweep has them in ``results``."""
-    root = folder / "results" if (folder / "results").is_dir() else folder
-    grid = _sorted(root)
-    if not grid:
-        raise HowmError(f"{folder} holds no results; give the folder of a sweep, or of howm eval --results")
-    own, variants = (tuple(run for run in grid if ("variant" in run) == changed) for changed in (False, True))
-    ablation, few_scenes, negatives = (tuple(_sorted(root / name)) for name in ("ablation", "few-scenes", "negatives"))
-    transfer = [(path.stem.rpartition("-")[0], _read(path)) for path in sorted(root.glob("transfer/*.json"))]
-    return Results(own, variants, ablation, few_scenes, negatives, tuple(transfer))
-
-
-def _sorted(folder: Path) -> list[Result]:
-    """Results in the layout of `howm eval --results`, in the order of the tables."""
-    order = {name: place for place, name in enumerate((*WORLDS, *METHODS))}
-    runs = [_read(path) for path in sorted(folder.glob("*-n*-k*/*.json"))]
-
-    def place(run: Result) -> tuple[Any, ...]:
-        return order[run["env"]], run["k"], order[run["method"]], run.get("variant", ""), run["n"], run["seed"]
-
-    return sorted(runs, key=place)
-
-
-def _read(path: Path) -> Result:
-    try:
-        run: Result = {"status": "ok", **json.loads(path.read_text(encoding="utf-8"))}
-        if not (run["env"] in WORLDS and run["method"] in METHODS and run["n"] >= run["k"] > 0 <= run["seed"]):
-            raise ValueError(f"its world or method is unknown: {run['env']}, {run['method']}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HowmError(f"{path} is no result of howm ({error}); remove it or make it again") from error
-    return run
-
-
-def name_of(run: Result) -> str:
-    """Of the variant, or else of the method."""
-    return str(run.get("variant", run["method"]))
-
-
-# What can be read off a run.
-
-
-def score(part: str, steps: str, measure: str = "mrr") -> Measure:
-    return lambda run: run.get(part, {}).get(steps, {}).get(measure)
-
-
-def value(*keys: str) -> Measure:
-    """A number at a path of keys."""
-
-    def read(run: Result) -> float | None:
-        found: Any = run
-        for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        return found if isinstance(found, int | float) else None
-
-    return read
-
-
-def minutes(run: Result) -> float | None:
-    return run["train_cpu_seconds"] / 60 if "train_cpu_seconds" in run else None
-
-
-def pixel_error(name: str) -> Measure:
-    """In millionths, mean square; a pixel is between 0 and 1."""
-    read = value("binding", "pixel_error", name)
-    return lambda run: None if (error := read(run)) is None else 1e6 * error
-
-
-def reconstruction(run: Result) -> float | None:
-    """Likewise, of held-out frames, by a representation that was trained for it."""
-    errors = [row["held_out_reconstruction"] for row in run.get("curve", []) if "held_out_reconstruction" in row]
-    return 1e6 * errors[-1] if errors else None
-
-
-def ended(runs: Sequence[Result]) -> list[Result]:
-    return [run for run in runs if run["status"] == "ok"]
 
 
 def cell(runs: Sequence[Result], measure: Measure, digits: int = 1, sign: bool = False) -> Cell:
@@ -211,7 +98,7 @@ def notes(runs: Sequence[Result]) -> str:
         said.append("At N = K there is one scene, so nothing is unseen.")
     pools: dict[int, set[str]] = {}
     for run in ended(runs):
-        pools.setdefault(run["pool"], set()).add(run["method"])
+        pools.setdefault(run["pool"], set()).add(name_of(run))
     if len(pools) > 1:
         most = max(pools, key=lambda size: len(pools[size]))
         parts = [f"{', '.join(sorted(pools[size]))} among {size:,}" for size in sorted(pools) if size != most]
@@ -363,8 +250,42 @@ def cost_table(results: Results, env: str) -> Table:
 # Tables of one line for each cell.
 
 
+def glance(results: Results) -> Table:
+    """All methods at one size, in few columns: for the top of the README."""
+    env, n, k = "shapes", 10, 5
+    columns = (
+        *(Column("method", code=True), Column("seeds"), Column("the paper has")),
+        *(Column("paper's pool", bar=True), Column("hard pool", bar=True), COSTS[0]),
+    )
+    everything = [run for run in (*results.grid, *results.variants) if (run["env"], run["n"], run["k"]) == (env, n, k)]
+    rows: list[tuple[Cell, ...]] = []
+    for method, name in _rows_of(everything):
+        runs = [run for run in everything if name_of(run) == name]
+        theirs = papers(env, name, n, k) if name == method else None
+        pools = [cell(runs, score(part, "5")) for part in POOLS]
+        rows.append((name, len(ended(runs)), theirs, *pools, cell(runs, minutes)))
+    still = [run["controls"]["do_nothing"] for run in ended(everything) if run["method"] == "howm"]
+    rows.append(("do_nothing", len(still), None, *(_mean(still, part) for part in POOLS), None))
+    note = (
+        "Shapes, N=10, K=5: MRR in percent of predictions five steps ahead in unseen scenes. `do_nothing` is "
+        f"the control: what `howm` would score if it predicted that nothing moves. {notes(everything)}"
+    )
+    return Table("At a glance", note.strip(), columns, tuple(rows))
+
+
+def _mean(controls: Sequence[Result], part: str) -> Cell:
+    return Spread.of([control[part]["5"]["mrr"] for control in controls]) if controls else None
+
+
+def _rows_of(runs: Sequence[Result]) -> list[tuple[str, str]]:
+    """Methods, each followed by its variants: the name of the method, and its own."""
+    order = list(METHODS)
+    found = {(run["method"], name_of(run)) for run in runs}
+    return sorted(found, key=lambda row: (order.index(row[0]), row[0] != row[1], row[1]))
+
+
 def overview(results: Results, env: str) -> Table:
-    """All methods on one world, in a line each: for the README."""
+    """All methods and variants on one world, in a line each: for the README."""
     columns = (
         *(Column("method", code=True), Column("N"), Column("seeds"), Column("paper, 5 steps")),
         *steps_of("unseen, paper's pool"),
@@ -372,13 +293,15 @@ def overview(results: Results, env: str) -> Table:
         *steps_of("training scenes, hard pool"),
         *COSTS,
     )
+    everything = [*results.paper(env), *(run for run in results.variants if run["env"] == env and in_paper(run))]
     rows = []
-    for method, n in dict.fromkeys((run["method"], run["n"]) for run in results.paper(env)):
-        runs = results.of(env, 5, n, method)
-        head = (method, n, len(ended(runs)), papers(env, method, n, 5))
-        pools = [entry for part in ("eval", "eval_hard", "train_hard") for entry in scores(runs, part)]
-        rows.append((*head, *pools, *costs(runs)))
-    note = f"K=5, MRR in percent. {notes(results.paper(env))}".strip()
+    for method, name in _rows_of(everything):
+        for n in sorted({run["n"] for run in everything if name_of(run) == name}):
+            runs = [run for run in everything if (name_of(run), run["n"]) == (name, n)]
+            head = (name, n, len(ended(runs)), papers(env, name, n, 5) if name == method else None)
+            pools = [entry for part in ("eval", "eval_hard", "train_hard") for entry in scores(runs, part)]
+            rows.append((*head, *pools, *costs(runs)))
+    note = f"K=5, MRR in percent. {notes(everything)}".strip()
     return Table(TITLES[env], note, columns, tuple(rows), 2)
 
 
@@ -456,7 +379,7 @@ def reach_table(results: Results) -> Table:
         *steps_of("hard pool"),
         *(Column("gap, 5 steps"), *COSTS),
     )
-    others = [run for run in results.grid if run["k"] != 5 or run["n"] > LARGEST]
+    others = [run for run in results.grid if not in_paper(run)]
     rows = []
     for method, env, k, n in sorted({(run["method"], run["env"], run["k"], run["n"]) for run in others}):
         runs = results.of(env, k, n, method)

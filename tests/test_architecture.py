@@ -24,7 +24,7 @@ ORDER = [
         "checkpoint",
     ),
     *("segmentation", "evaluation", "diagnosis", "rundir", "train", "results", "figures", "published", "sweep"),
-    *("table", "tables", "charts", "report", "cards", "hub"),
+    *("collected", "table", "tables", "charts", "report", "cards", "hub"),
     *("commands.base", "commands.library", "commands.data", "commands.runs", "commands.sweeps", "commands.reports"),
     *("commands.hub", "cli"),
 ]

@@ -13,9 +13,9 @@ from test_tables import failure, result, save
 
 from howm.charts import Chart, Line, draw, number, ticks
 from howm.cli import main
+from howm.collected import read_results
 from howm.errors import HowmError
 from howm.report import certificate_table, missing, summary, write_report
-from howm.tables import read_results
 
 VOID = {"meta", "img", "link", "br", "hr", "col", "input"}
 

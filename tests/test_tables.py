@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from howm.collected import read_results
 from howm.config import from_plain, read_yaml
 from howm.errors import HowmError
 from howm.published import library_sizes, out_of_memory, published
 from howm.sweep import SweepConfig
 from howm.table import FORMATS, Column, Spread, Table, csv_file, latex, to_html, to_json, to_latex, to_markdown
-from howm.tables import ABLATION, mrr_table, notes, read_results, report_tables
+from howm.tables import ABLATION, glance, mrr_table, notes, readme_tables, report_tables
 
 ROOT = Path(__file__).parent.parent
 
@@ -117,6 +118,19 @@ def test_a_variant_is_no_seed_of_its_method(tmp_path):
     ((name, *_, method, seeds, mrr), *others) = [row[:7] for row in table.rows]
     assert (name, method, seeds, str(mrr), others) == ("no-witness", "howm", 1, "40.0", [])
     assert "no-witness, N=10, seed 1: failed" in table.note
+
+
+def test_the_readme_has_variants_under_their_methods_and_the_control_last(tmp_path):
+    changed = result("cswm-slots", mrr=40.0, variant="cswm-slots-matched", pool=500)
+    save(tmp_path, result("howm", mrr=100.0), changed, result("cswm-slots", mrr=60.0), result("cswm-n", n=20))
+    results = read_results(tmp_path)
+    table = glance(results)
+    names = ["cswm-slots", "cswm-slots-matched", "howm", "do_nothing"]
+    assert [row[0] for row in table.rows] == names
+    assert [str(row[4]) for row in table.rows] == ["60.0", "40.0", "100.0", "10.0"]
+    assert "cswm-slots-matched among 500; the others among 1,000" in table.note
+    shapes = readme_tables(results)[0]
+    assert [row[:2] for row in shapes.rows] == [("cswm-n", 20), *((name, 10) for name in names[:-1])]
 
 
 def test_h1_and_controls_and_costs(tmp_path):
