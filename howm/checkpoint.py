@@ -175,7 +175,8 @@ def take_representation(model: WorldModel, config: dict[str, Any], path: Path) -
             f"{path} holds no representation with model.{name}={config[name]}; train one, or set that to its own"
         )
     found = {key.removeprefix(f"{name}."): value for key, value in weights.items() if key.startswith(f"{name}.")}
-    _put(part, found, path)
+    made_for = f"n={about['spec']['n']} objects, k={about['spec']['k']} in a scene"
+    _put(part, found, f"{path}, which were made for {made_for},")
     data = about["data"]
     return {
         "method": about["method"],

@@ -106,6 +106,15 @@ def test_both_presets_train(preset, data, tmp_path):
     assert {"reconstruction", "positive"} <= {name for row in rows for name in row}
 
 
+def test_slots_made_for_another_library_are_refused(data, tmp_path):
+    config = METHODS["monet-bm"].config("cpu", {"represent": TINY, "train": TINY, "model": {"hidden": 16}})
+    train_run(config, data, tmp_path / "six", 0)
+    larger = make_dataset("shapes", 7, 3, amounts=AMOUNTS)
+    with pytest.raises(HowmError, match="made for n=6 objects, k=3 in a scene, do not fit"):
+        train_run(config, larger, tmp_path / "seven", 0, extractor=tmp_path / "six")
+    assert not (tmp_path / "seven").exists()
+
+
 def test_slots_are_put_into_the_order_that_fits():
     slots = torch.randn(5, 4, 3)
     order = torch.tensor([2, 0, 3, 1])

@@ -78,6 +78,7 @@ def test_the_tables_of_keys_are_those_of_the_presets():
     for one, other, groups in (
         (METHODS["cswm-n"].config("paper"), METHODS["cswm-n"].config("cpu"), ("model", "train")),
         (METHODS["howm-paper"].config("paper"), METHODS["howm"].config("cpu"), ("model",)),
+        (METHODS["monet-bm"].config("paper"), METHODS["monet-bm"].config("cpu"), ("model",)),
     ):
         for group in groups:
             ours = keys(other, group)
