@@ -133,6 +133,29 @@ class Transitions:
             yield self.index(order[start : start + size], rng)
 
 
+class RepresentedFrames:
+    """What a frozen representation makes of frames: computed once, unless that is too much to keep."""
+
+    KEEP_BYTES = 2**30
+    AT_ONCE = 256
+
+    def __init__(self, transitions: Transitions, represent: Callable[[Tensor], Tensor]) -> None:
+        self.transitions, self.represent = transitions, represent
+        self.kept: Tensor | None = None
+        one, count = self(np.arange(1)), transitions.frame_count
+        if count * one.nbytes <= self.KEEP_BYTES:
+            kept = one.new_empty(count, *one.shape[1:])
+            for start in range(0, count, self.AT_ONCE):
+                stop = min(start + self.AT_ONCE, count)
+                kept[start:stop] = self(np.arange(start, stop))
+            self.kept = kept
+
+    def __call__(self, frames: Int[np.ndarray, "B"]) -> Tensor:
+        if self.kept is None:
+            return self.represent(self.transitions.pictures(frames))
+        return self.kept[torch.from_numpy(frames)]
+
+
 def hold_out(episodes: Episodes, share: float, rng: np.random.Generator) -> tuple[Episodes, Episodes]:
     """Training episodes to learn from, and others of the same scenes to choose the best checkpoint by."""
     if not 0 < share < 1:

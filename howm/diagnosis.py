@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from howm.batches import Batch, Rollouts
+from howm.batches import Batch, Rollouts, Transitions
 from howm.dataset import Episodes
 from howm.errors import HowmError
 from howm.evaluation import chunks, hard_ranks
@@ -21,7 +21,7 @@ from howm.models.align import transport
 from howm.models.bind import bind
 from howm.models.extract import split_cells, unit
 from howm.models.howm import HOWM, SlotState
-from howm.models.slots import Extractor
+from howm.models.slots import Extractor, Proposals
 from howm.models.worldmodel import State, WorldModel, device_of
 from howm.render import Renderer
 
@@ -48,6 +48,30 @@ def all_apart(extractor: Extractor, holder: Int[Tensor, "B K"]) -> Tensor:
     ordered = holder.sort(dim=1).values
     apart = (ordered[:, 1:] != ordered[:, :-1]).all(dim=1)
     return apart & (ordered[:, -1] < extractor.k) if extractor.has_background else apart
+
+
+@torch.no_grad()
+def judged(extractor: Extractor, held_out: Transitions, frames: int = 500) -> list[str]:
+    """How good trained slots are, in a line, and a second one with advice where they look bad.
+
+    The true share of frames in which every object has a slot of its own stands beside it and decides nothing.
+    """
+    chosen = np.random.default_rng(0).integers(held_out.frame_count, size=frames)
+    pictures = held_out.pictures(chosen).to(device_of(extractor))
+    extractor.eval()
+    with torch.random.fork_rng():
+        _, logs = extractor(pictures)
+    error = float(logs["reconstruction"] / unit(pictures).var(dim=0).mean())
+    known = held_out.episodes.pictures is None
+    truth = f"{extraction_accuracy(extractor, held_out.episodes):.2f} %" if known else "unknown"
+    said = (
+        f"slots: {error:.2%} of the pictures unexplained, sharpness {float(logs['sharpness']):.4f}; "
+        f"frames in which every object has a slot of its own: {truth}"
+    )
+    if error <= 0.05:
+        return [said]
+    other = "" if isinstance(extractor, Proposals) else ", or model.extractor.kind=proposals"
+    return [said, f"warning: the slots leave {error:.0%} of the pictures unexplained; try more represent.steps{other}"]
 
 
 @torch.no_grad()

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from howm.batches import FrameIndex, Transitions, hold_out
+from howm.batches import FrameIndex, RepresentedFrames, Transitions, hold_out
 from howm.checkpoint import (
     Checkpoint,
     describe_data,
@@ -36,12 +36,10 @@ from howm.checkpoint import (
 )
 from howm.config import TrainConfig, to_plain
 from howm.dataset import Dataset
-from howm.diagnosis import extraction_accuracy
+from howm.diagnosis import judged
 from howm.errors import HowmError
-from howm.evaluation import chunks
-from howm.models.extract import unit
 from howm.models.methods import RunConfig, build_model
-from howm.models.slots import Extractor, Proposals
+from howm.models.slots import Extractor
 from howm.models.worldmodel import WorldModel
 from howm.rundir import RunDirectory
 
@@ -209,7 +207,7 @@ class _Fit:
     def _enter(self, phase: _Phase) -> None:
         """Make ready to fit a phase from its beginning."""
         self.phase, self.config, self.best = phase, phase.config, math.inf
-        self.frames: dict[Transitions, _Frames] = {}
+        self.frames: dict[Transitions, RepresentedFrames] = {}
         representation = self.raw_model.representation
         if representation is not None:
             representation.requires_grad_(phase.name == "represent")
@@ -269,34 +267,10 @@ class _Fit:
         self._save("last")
 
     def _judge_representation(self) -> None:
-        """Say how good the slots are before anything is built on them, with advice where they look bad.
-
-        The true share of frames in which every object has a slot of its own stands beside it and decides nothing.
-        """
-        extractor = self.raw_model.representation
-        if not isinstance(extractor, Extractor):
-            return
-        episodes = self.held_out.episodes
-        rng = np.random.default_rng(0)
-        frames = self.held_out.pictures(rng.integers(self.held_out.frame_count, size=500)).to(self.accelerator.device)
-        extractor.eval()
-        with torch.no_grad(), torch.random.fork_rng():
-            _, logs = extractor(frames)
-        error = float(logs["reconstruction"] / unit(frames).var(dim=0).mean())
-        truth = "unknown"
-        if episodes.pictures is None:
-            truth = f"{extraction_accuracy(extractor, episodes):.2f} %"
-        self._note(
-            f"slots: {error:.2%} of the pictures unexplained, sharpness {float(logs['sharpness']):.4f}; "
-            f"frames in which every object has a slot of its own: {truth}",
-            show=True,
-        )
-        if error > 0.05:
-            other = "" if isinstance(extractor, Proposals) else ", or model.extractor.kind=proposals"
-            self._note(
-                f"warning: the slots leave {error:.0%} of the pictures unexplained; try more represent.steps{other}",
-                show=True,
-            )
+        """Say how good the slots are before anything is built on them, with advice where they look bad."""
+        if isinstance(self.raw_model.representation, Extractor):
+            for line in judged(self.raw_model.representation, self.held_out):
+                self._note(line, show=True)
 
     def _load(self, transitions: Transitions, index: FrameIndex) -> Any:
         """What the module of this phase is called with."""
@@ -305,9 +279,15 @@ class _Fit:
         frames = None
         if self.raw_model.representation is not None:
             if transitions not in self.frames:
-                self.frames[transitions] = _Frames(self.raw_model, transitions, self.accelerator.device)
+                self.frames[transitions] = RepresentedFrames(transitions, self._represent)
             frames = self.frames[transitions]
         return transitions.load(index, frames).to(self.accelerator.device)
+
+    @torch.no_grad()
+    def _represent(self, pictures: Tensor) -> Tensor:
+        device = self.accelerator.device
+        with torch.autocast(device.type, enabled=False):
+            return self.raw_model.represent(pictures.to(device))
 
     def _update(self) -> dict[str, float]:
         rng = np.random.default_rng([self.seed, _TRAIN, self.step])
@@ -440,31 +420,6 @@ class _Fit:
             mininterval=0.5 if sys.stderr.isatty() else 30.0,
             dynamic_ncols=True,
         )
-
-
-class _Frames:
-    """What a frozen representation makes of the frames of some episodes: computed once, unless too much to keep."""
-
-    KEEP_BYTES = 2**30
-    AT_ONCE = 256
-
-    def __init__(self, model: WorldModel, transitions: Transitions, device: torch.device) -> None:
-        self.model, self.transitions, self.device = model, transitions, device
-        self.kept: Tensor | None = None
-        one = self._compute(np.arange(1))
-        if transitions.frame_count * one.nbytes <= self.KEEP_BYTES:
-            kept = one.new_empty(transitions.frame_count, *one.shape[1:])
-            for part in chunks(len(kept), self.AT_ONCE):
-                kept[part] = self._compute(np.arange(part.start, part.stop))
-            self.kept = kept
-
-    @torch.no_grad()
-    def _compute(self, frames: np.ndarray) -> Tensor:
-        with torch.autocast(self.device.type, enabled=False):
-            return self.model.represent(self.transitions.pictures(frames).to(self.device))
-
-    def __call__(self, frames: np.ndarray) -> Tensor:
-        return self._compute(frames) if self.kept is None else self.kept[torch.from_numpy(frames)]
 
 
 def _difference(key: str, old: Any, new: Any) -> str | None:

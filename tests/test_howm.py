@@ -380,7 +380,7 @@ def test_settings_of_the_run_cannot_differ_between_phases(data, tmp_path):
 
 def test_cached_slots_are_the_slots_of_the_pictures(data, tmp_path, monkeypatch):
     train_run(tiny(), data, tmp_path / "cached")
-    monkeypatch.setattr(howm.train._Frames, "KEEP_BYTES", 0)
+    monkeypatch.setattr(howm.batches.RepresentedFrames, "KEEP_BYTES", 0)
     train_run(tiny(), data, tmp_path / "computed")
     one, other = ((tmp_path / run / "metrics.jsonl").read_text() for run in ("cached", "computed"))
     assert one == other
