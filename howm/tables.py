@@ -65,12 +65,18 @@ def binding(runs: Sequence[Result]) -> list[Cell]:
     return [worst(runs, value("binding", stage)) for stage in ("extraction", "binding")]
 
 
+def gap(runs: Sequence[Result]) -> Cell:
+    """Training scenes minus unseen ones."""
+    return cell(runs, value("gap_hard", "5"), sign=True)
+
+
 def costs(runs: Sequence[Result]) -> list[Cell]:
     return [cell(runs, minutes), cell(runs, value("peak_memory_mb"), 0)]
 
 
 BINDING = (Column("extraction", "worst seed, %"), Column("binding", "worst seed, %"))
 COSTS = (Column("CPU minutes"), Column("MB"))
+GAP = Column("gap, hard pool, 5 steps")
 
 
 def steps_of(group: str, steps: Sequence[str] = STEPS) -> tuple[Column, ...]:
@@ -312,7 +318,7 @@ def howm_table(results: Results) -> Table:
         *(Column("world"), Column("N"), Column("seeds"), Column("paper, 5 steps")),
         *steps_of("paper's pool", steps),
         *steps_of("hard pool", steps),
-        *(Column("worst seed, hard, 5 steps"), Column("gap, 5 steps"), *BINDING, *COSTS),
+        *(Column("worst seed, hard, 5 steps"), GAP, *BINDING, *COSTS),
     )
     rows = []
     ours = [run for env in results.worlds() for run in results.paper(env) if run["method"] == "howm"]
@@ -320,8 +326,7 @@ def howm_table(results: Results) -> Table:
         runs = results.of(env, 5, n, "howm")
         head = (TITLES[env], n, len(ended(runs)), papers(env, "howm", n, 5))
         pools = [entry for part in POOLS for entry in scores(runs, part, steps)]
-        gap = cell(runs, value("gap", "5"), 2, sign=True)
-        rows.append((*head, *pools, worst(runs, score("eval_hard", "5")), gap, *binding(runs), *costs(runs)))
+        rows.append((*head, *pools, worst(runs, score("eval_hard", "5")), gap(runs), *binding(runs), *costs(runs)))
     note = f"K=5, unseen scenes, MRR in percent. {notes(ours)}".strip()
     return Table("HOWM in full", note, columns, tuple(rows), 2)
 
@@ -377,14 +382,14 @@ def reach_table(results: Results) -> Table:
         *(Column("method", code=True), Column("world"), Column("N"), Column("K"), Column("seeds"), *BINDING),
         *steps_of("paper's pool"),
         *steps_of("hard pool"),
-        *(Column("gap, 5 steps"), *COSTS),
+        *(GAP, *COSTS),
     )
     others = [run for run in results.grid if not in_paper(run)]
     rows = []
     for method, env, k, n in sorted({(run["method"], run["env"], run["k"], run["n"]) for run in others}):
         runs = results.of(env, k, n, method)
         pools = [entry for part in POOLS for entry in scores(runs, part)]
-        cells = (*binding(runs), *pools, cell(runs, value("gap", "5"), 2, sign=True), *costs(runs))
+        cells = (*binding(runs), *pools, gap(runs), *costs(runs))
         rows.append((method, TITLES[env], n, k, len(ended(runs)), *cells))
     note = f"MRR in percent, unseen scenes. {notes(others)}".strip()
     return Table("Larger libraries, more objects", note, columns, tuple(rows), 4)
@@ -396,14 +401,14 @@ def variant_table(results: Results) -> Table:
         *(Column("variant", code=True), Column("world"), Column("N"), Column("K"), Column("of"), Column("seeds")),
         *steps_of("paper's pool"),
         *steps_of("hard pool"),
-        *(Column("gap, 5 steps"), *COSTS),
+        *(GAP, *COSTS),
     )
     rows = []
     for key in sorted({(run["variant"], run["env"], run["n"], run["k"]) for run in results.variants}):
         runs = [run for run in results.variants if (run["variant"], run["env"], run["n"], run["k"]) == key]
         methods = sorted({run["method"] for run in ended(runs)})
         pools = [entry for part in POOLS for entry in scores(runs, part)]
-        cells = (*pools, cell(runs, value("gap", "5"), 2, sign=True), *costs(runs))
+        cells = (*pools, gap(runs), *costs(runs))
         rows.append((key[0], TITLES[key[1]], *key[2:], ", ".join(methods) or None, len(ended(runs)), *cells))
     note = f"MRR in percent, unseen scenes. {notes(results.variants)}".strip()
     return Table("Variants", note, columns, tuple(rows), 4)
@@ -432,16 +437,15 @@ def few_scenes_table(results: Results) -> Table:
         *(Column("method", code=True), Column("N"), Column("training scenes"), Column("seeds")),
         *(Column(k, f"{part}, {pool}", bar=True) for pool in POOLS.values() for part in ("training", "unseen")
           for k in ("1", "5")),
-        Column("gap, hard pool, 5 steps"),
+        GAP,
     )  # fmt: skip
     rows = []
     for method, n in dict.fromkeys((name_of(run), run["n"]) for run in results.few_scenes):
         runs = [run for run in results.few_scenes if (name_of(run), run["n"]) == (method, n)]
         scenes = sorted({run["train_scenes"] for run in ended(runs)})
         pools = [scores(runs, part, ("1", "5")) for part in ("train", "eval", "train_hard", "eval_hard")]
-        gap = cell(runs, value("gap_hard", "5"), sign=True)
         entries = [entry for pool in pools for entry in pool]
-        rows.append((method, n, ", ".join(map(str, scenes)), len(ended(runs)), *entries, gap))
+        rows.append((method, n, ", ".join(map(str, scenes)), len(ended(runs)), *entries, gap(runs)))
     note = f"MRR in percent; {setting(results.few_scenes)}. {notes(results.few_scenes)}".strip()
     return Table("Trained on few scenes", note, columns, tuple(rows), 3)
 

@@ -73,7 +73,8 @@ def keys(config, group: str) -> dict[str, str]:
 def test_the_tables_of_keys_are_those_of_the_presets():
     from howm import METHODS
 
-    shown = re.findall(r"^\| `((?:model|train)\.[\w.]+)` \| (\S+) \| (\S+) \| .+ \|$", README, flags=re.MULTILINE)
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `((?:model|train)\.[\w.]+)` \| (\S+) \| (\S+) \| .+ \|$", page, flags=re.MULTILINE)
     expected = []
     for one, other, groups in (
         (METHODS["cswm-n"].config("paper"), METHODS["cswm-n"].config("cpu"), ("model", "train")),
@@ -84,6 +85,14 @@ def test_the_tables_of_keys_are_those_of_the_presets():
             ours = keys(other, group)
             expected += [(key, value, ours[key]) for key, value in keys(one, group).items()]
     assert shown == expected
+
+    def length(phase) -> str:
+        return "–" if phase is None else f"{phase.steps:,} × {phase.batch:,}, {phase.lr:g}, {phase.schedule}"
+
+    for name, method in METHODS.items():
+        for preset in method.presets:
+            config = method.config(preset)
+            assert f"| `{name}` | {preset} | {length(config.represent)} | {length(config.train)} |\n" in page
 
 
 def test_pictures_and_links_exist():
