@@ -165,7 +165,8 @@ def take_representation(model: WorldModel, config: dict[str, Any], path: Path) -
 
     It may come from a library of another size: what a representation sees are cells, not names.
     """
-    about, weights = load_checkpoint(path).about, load_checkpoint(path).weights()
+    checkpoint = load_checkpoint(path)
+    about, weights = checkpoint.about, checkpoint.weights()
     part = model.representation
     if part is None:
         raise HowmError("this method has no representation of its own to take over; leave out --extractor")
@@ -183,8 +184,15 @@ def take_representation(model: WorldModel, config: dict[str, Any], path: Path) -
         "seed": about["seed"],
         "data": data["hash"],
         "scenes": data.get("train_scenes", []),
-        **about.get("slots_took", {}),
+        **_slots_took(path),
     }
+
+
+def _slots_took(path: Path) -> dict[str, float]:
+    """What training the slots cost, to its end: the best checkpoint may be an earlier one."""
+    last = path.with_name("last.safetensors")
+    took: dict[str, float] = load_checkpoint(last if last.exists() else path).about.get("slots_took", {})
+    return took
 
 
 def refuse_seen(extractor: dict[str, Any], dataset: Dataset) -> None:

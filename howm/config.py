@@ -59,6 +59,10 @@ def from_plain(cls: type[C], values: Mapping[str, Any], where: str = "") -> C:
     for key in values:
         if key not in names:
             raise HowmError(f"unknown key {where}{key} in the configuration; known are {', '.join(sorted(names))}")
+    for field in dataclasses.fields(cls):
+        needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if needed and field.name not in values:
+            raise HowmError(f"{where}{field.name} is missing in the configuration")
     converted = {key: _convert(value, hints[key], f"{where}{key}") for key, value in values.items()}
     try:
         return cls(**converted)

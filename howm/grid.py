@@ -27,6 +27,15 @@ class Grid:
         if self.height < 1 or self.width < 1:
             raise HowmError(f"a grid of {self.height}x{self.width} cells has no room; give 1x1 or more")
 
+    @classmethod
+    def parse(cls, text: str) -> "Grid":
+        """HxW, or one number for both."""
+        height, _, width = text.partition("x")
+        try:
+            return cls(int(height), int(width or height))
+        except ValueError:
+            raise HowmError(f"{text!r} is no grid; give HxW, for example 5x5") from None
+
     @property
     def cell_count(self) -> int:
         return self.height * self.width

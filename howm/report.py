@@ -293,9 +293,14 @@ def _by_cost(results: Results) -> Figure | None:
 
 
 def _curve(run: Result) -> tuple[tuple[float, float | None], ...]:
-    """Held-out loss by step, broken where the representation is finished: the two losses cannot be compared."""
+    """Held-out loss by step, broken where the representation is finished: the two losses cannot be compared.
+
+    Where the first of them is no distance but a likelihood, the error of the reconstruction stands for it.
+    """
     represent = _phase(run)
-    before = [(row["step"], row["held_out_loss"]) for row in run["curve"] if row["step"] <= represent]
+    rows = [row for row in run["curve"] if row["step"] <= represent]
+    name = "held_out_loss" if all(row["held_out_loss"] > 0 for row in rows) else "held_out_reconstruction"
+    before = [(row["step"], row.get(name)) for row in rows]
     after = [(row["step"], row["held_out_loss"]) for row in run["curve"] if row["step"] > represent]
     return (*before, *([(represent, None)] if before and after else []), *after)
 
@@ -321,7 +326,10 @@ def _curves(results: Results) -> list[Figure]:
         title = f"{TITLES[env]}, {METHODS[method].title}" + ("" if k == 5 else f", K = {k}")
         lines = [(f"N = {run['n']}, seed {run['seed']}", f"size-{sizes.index(run['n'])}", run) for run in some]
         panels.append(_curve_chart(title, lines))
-    note = "Loss on held-out training episodes. At the upright line the representation ends and the transition begins."
+    note = (
+        "Loss on held-out training episodes. At the upright line the representation ends and the transition begins; "
+        "of MONet, whose first loss is a likelihood, the error of its reconstructions is shown."
+    )
     legend = tuple((f"N = {n}", f"size-{i}") for i, n in enumerate(sizes))
     return [Figure("Learning curves", note, tuple(panels), legend)] if panels else []
 
@@ -424,14 +432,15 @@ def certificate_table(folder: Path, results: Results) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     data = {
-        (run["env"], run["n"], run["k"], run.get("data", {}).get("seed", run["seed"]))
+        (run["env"], run["n"], run["k"], run.get("data", {}).get("seed", run["seed"]), run.get("train_scenes") or 0)
         for run in (*results.grid, *results.variants)
     }
     order = list(TITLES)
-    for env, n, k, seed in sorted(data, key=lambda key: (order.index(key[0]), *key[1:])):
+    for env, n, k, seed, scenes in sorted(data, key=lambda key: (order.index(key[0]), *key[1:])):
         path = folder / "data" / f"{env}-n{n}-k{k}-seed{seed}.h5"
-        split = load_dataset(path).split if path.is_file() else seeded_split(n, k, seed)
-        if split is None:
+        asked = {"train_scenes": scenes} if scenes and n > k else {}
+        split = load_dataset(path).split if path.is_file() else seeded_split(n, k, seed, **asked)
+        if split is None or (scenes and len(split.train.scenes) != scenes):
             continue
         proof = split.certificate()
         shared = len({*split.train.scenes} & {*split.eval.scenes})

@@ -113,7 +113,7 @@ def _summarise(
 ) -> dict[str, Any]:
     """The layout of results.json; gaps are train minus eval MRR by number of steps."""
     about, data = checkpoint.about, checkpoint.about["data"]
-    taken = about.get("extractor") or {}  # slots that another run has trained: their time counts as well
+    taken = about.get("extractor") or {}  # slots that another run has trained: their cost counts as well
     ours, seen, compared = on_unseen.to_json(), on_seen.to_json()["model"], comparable.to_json()["model"]
 
     def gap(pool: str) -> dict[str, float]:
@@ -144,7 +144,7 @@ def _summarise(
         "steps": costs["step"],
         "train_seconds": costs["train_seconds"] + taken.get("train_seconds", 0.0),
         "train_cpu_seconds": costs["train_cpu_seconds"] + taken.get("train_cpu_seconds", 0.0),
-        "peak_memory_mb": costs["peak_memory_mb"],
+        "peak_memory_mb": max(costs["peak_memory_mb"], taken.get("peak_memory_mb", 0.0)),
         "data": chosen.about,
         "versions": about["versions"],
     }

@@ -27,13 +27,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from howm.config import parse_settings, read_yaml, to_plain
+from howm.config import from_plain, parse_settings, read_yaml, to_plain, to_yaml
 from howm.errors import HowmError
+from howm.grid import Grid
 from howm.library import WORLDS
 from howm.models.methods import METHODS, Method, RunConfig, find_method
 from howm.results import save_results
+from howm.scenes import seeded_split
+from howm.storage import written_whole
 
 MATCHED_EPISODES = 500  # of evaluation for a model that matches slots with slots: each reference is dear
+
+GROUPS = ("model", "represent", "train")
 
 BudgetName = Literal["quick", "cpu", "paper"]
 
@@ -141,6 +146,14 @@ class SweepConfig:
             raise HowmError(f"episodes={self.episodes} are too few to rank among; give 2 or more")
         if min(self.steps) < 1:
             raise HowmError(f"steps={list(self.steps)} cannot be evaluated; give numbers of 1 or more")
+        Grid.parse(self.grid).check_room(self.k)
+        for setting in self.settings:
+            if setting.partition(".")[0] not in GROUPS:
+                groups = ", ".join(GROUPS)
+                raise HowmError(f"setting {setting!r} is of none of {groups}; give for example train.steps=1000")
+        if self.train_scenes is not None:
+            for n in {*self.n, *self.large} - {self.k}:
+                seeded_split(n, self.k, 0, train_scenes=self.train_scenes)  # refuses too few and too many
         for cell in self.cells():
             self.run_config(cell)  # refuses settings that a method has not
 
@@ -176,6 +189,17 @@ class SweepConfig:
         settings += [setting for setting in self.settings if setting.partition(".")[0] in known]
         return [*settings, *row.settings]
 
+    def unlike(self, other: "SweepConfig") -> str | None:
+        """What is not the same for cells that both grids have, in words."""
+        for name in ("budget", "grid", "train_scenes", "steps", "eval_episodes", "settings"):
+            mine, its = getattr(self, name), getattr(other, name)
+            if mine != its:
+                return f"{name}={mine}, not {its}"
+        for name in self.rows.keys() & other.rows.keys():
+            if self.rows[name] != other.rows[name]:
+                return f"another variant {name}"
+        return None
+
     def run_config(self, cell: Cell) -> RunConfig:
         preset = BUDGETS[self.budget].preset
         return find_method(self.rows[cell.method].method).config(preset, parse_settings(self.overrides(cell)))
@@ -196,6 +220,7 @@ class Overview:
 
 
 STATUSES = ("ok", "OM", "failed", "running", "waiting")
+_RUN_WIDE = ("train.precision", "train.hold_out", "train.same_scene")  # keys of train that the slots need alike
 
 
 class Sweep:
@@ -207,6 +232,26 @@ class Sweep:
     ) -> None:  # fmt: skip
         self.folder, self.config, self.memory_mb, self.threads = folder, config, memory_mb, threads
         self.results = results or folder / "results"
+        self.stopped = False  # set by who runs the cells, to end them
+
+    @classmethod
+    def open(cls, folder: Path) -> "Sweep":
+        """A sweep as it was last begun."""
+        values = read_yaml(str(folder / "sweep.yaml"))
+        results = values.pop("results", None)
+        return cls(folder, from_plain(SweepConfig, values), results=Path(results) if results else None)
+
+    def begin(self) -> None:
+        """Write down what is asked for, and refuse what would not fit to what the folder holds."""
+        if self.results.is_file():
+            raise HowmError(f"{self.results} is a file; give the folder that the results go into")
+        if self.config_path.exists():
+            other = Sweep.open(self.folder).config.unlike(self.config)
+            if other:
+                raise HowmError(f"{self.folder} was begun with {other}; choose another --out")
+        results = None if self.results == self.folder / "results" else str(self.results)
+        with written_whole(self.config_path) as temporary:
+            temporary.write_text(to_yaml(_listed(to_plain(self.config)) | {"results": results}), encoding="utf-8")
 
     def result_path(self, cell: Cell) -> Path:
         return self.results / f"{cell.name}.json"
@@ -217,10 +262,14 @@ class Sweep:
     def status(self, cell: Cell) -> str:
         """One of STATUSES; a cell that failed before is running when it is tried again."""
         with _lock(self._lock_path(cell), seconds=0) as mine:
-            if not mine:
-                return "running"
+            return str(self.result(cell)["status"]) if mine else "running"
+
+    def result(self, cell: Cell) -> dict[str, Any]:
+        """What is known of a cell."""
         path = self.result_path(cell)
-        return str(json.loads(path.read_text(encoding="utf-8"))["status"]) if path.exists() else "waiting"
+        if not path.exists():
+            return {"status": "waiting"}
+        return {"status": "ok", **json.loads(path.read_text(encoding="utf-8"))}
 
     def overview(self) -> Overview:
         """Time left is judged by the work that was done since this call of the sweep began."""
@@ -252,10 +301,7 @@ class Sweep:
         return [cell for cell in self.config.cells() if not self._closed(cell)]
 
     def _closed(self, cell: Cell) -> bool:
-        path = self.result_path(cell)
-        if not path.exists():
-            return False
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = self.result(cell)
         if result["status"] == "OM":
             return self.memory_mb is not None and self.memory_mb <= result["memory_limit_mb"]
         return bool(result["status"] == "ok")
@@ -273,7 +319,7 @@ class Sweep:
                     save_results(self._make(cell), self.result_path(cell))
                 except _CellError as error:
                     save_results({"status": error.status, **self._named(cell), **error.about}, self.result_path(cell))
-        return self.status(cell)
+            return str(self.result(cell)["status"])
 
     def _make(self, cell: Cell) -> dict[str, Any]:
         """Train and evaluate what is left of a cell."""
@@ -296,8 +342,10 @@ class Sweep:
         variant = {} if cell.method == method else {"variant": cell.method}
         return {"method": method, **variant, "env": cell.env, "n": cell.n, "k": cell.k, "seed": cell.seed}
 
-    def _train_options(self, cell: Cell, data: Path) -> list[str]:
+    def _train_options(self, cell: Cell, data: Path, *only: str) -> list[str]:
+        """``only``: the beginnings of the keys that matter."""
         method, settings = self.config.rows[cell.method].method, self.config.overrides(cell)
+        settings = [setting for setting in settings if setting.startswith(only or "")]
         preset = BUDGETS[self.config.budget].preset
         options = ["--method", method, "--preset", preset, "--data", str(data), "--seed", str(cell.seed), "--resume"]
         return options + (["--set", *settings] if settings else [])
@@ -307,11 +355,12 @@ class Sweep:
         mine = self._slots_of(cell)
         sharing = [other for other in self.config.cells() if mine is not None and self._slots_of(other) == mine]
         begun = self.run_path(cell) / "config.yaml"
-        if mine is None or len(sharing) < 2 or (begun.exists() and "extractor" not in read_yaml(str(begun))):
+        shares = "extractor" in read_yaml(str(begun)) if begun.exists() else len(sharing) > 1
+        if mine is None or not shares:
             return None
         digest = hashlib.sha256(mine.encode()).hexdigest()[:8]
         path = self.folder / "extractors" / f"{cell.world}-seed{cell.seed}-{digest}"
-        options = self._train_options(sharing[0], data)  # the same ones, whichever of them comes first
+        options = self._train_options(cell, data, f"model.{self._method(cell).represents}.", "represent.", *_RUN_WIDE)
         with _lock(self.folder / "locks" / f"extractor-{path.name}.lock"):
             self._howm(cell, "train", *options, "--out", str(path), "--represent-only")
         return path
@@ -341,12 +390,15 @@ class Sweep:
         log = self.folder / "logs" / f"{cell.name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
         environment = os.environ | {"OMP_NUM_THREADS": str(self.threads)}
+        if self.stopped:
+            raise _StoppedError
         with open(log, "ab") as file:
             file.write(f"$ howm {' '.join(arguments)}\n".encode())
             file.flush()
             process = subprocess.Popen(
                 [sys.executable, "-m", "howm.cli", *arguments],
                 stdout=subprocess.DEVNULL, stderr=file, env=environment, preexec_fn=_die_with_parent,
+                start_new_session=True,  # Ctrl-C is for the sweep, which ends them
             )  # fmt: skip
             try:
                 peak = self._watch(process)
@@ -372,6 +424,8 @@ class Sweep:
                 process.kill()
                 process.wait()
                 raise _CellError("OM", {"memory_limit_mb": self.memory_mb, "peak_memory_mb": peak})
+            if self.stopped:
+                raise _StoppedError
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=0.2)
         return peak
@@ -388,10 +442,21 @@ class _CellError(Exception):
         self.status, self.about = status, about
 
 
+class _StoppedError(Exception):
+    """The sweep is ended from outside: of the cell at hand nothing is recorded."""
+
+
 def _die_with_parent() -> None:
     """In a child: end when the sweep is killed, or a second sweep would meet it in the same run (Linux only)."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
+
+
+def _listed(value: Any) -> Any:
+    """With lists for tuples, which YAML has not."""
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @contextmanager
@@ -440,7 +505,8 @@ def run_local(sweep: Sweep, cells: Sequence[Cell], workers: int, listener: Liste
                     listener.ended(jobs[job], found[jobs[job]])
                 listener.tick()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            sweep.stopped = True
+            pool.shutdown(cancel_futures=True)
             raise
     return found
 

@@ -270,8 +270,8 @@ def glance(results: Results) -> Table:
         theirs = papers(env, name, n, k) if name == method else None
         pools = [cell(runs, score(part, "5")) for part in POOLS]
         rows.append((name, len(ended(runs)), theirs, *pools, cell(runs, minutes)))
-    still = [run["controls"]["do_nothing"] for run in ended(everything) if run["method"] == "howm"]
-    rows.append(("do_nothing", len(still), None, *(_mean(still, part) for part in POOLS), None))
+    still = [run for run in everything if name_of(run) == "howm"]
+    rows.append(("do_nothing", len(ended(still)), None, *(cell(still, _doing_nothing(part)) for part in POOLS), None))
     note = (
         "Shapes, N=10, K=5: MRR in percent of predictions five steps ahead in unseen scenes. `do_nothing` is "
         f"the control: what `howm` would score if it predicted that nothing moves. {notes(everything)}"
@@ -279,8 +279,8 @@ def glance(results: Results) -> Table:
     return Table("At a glance", note.strip(), columns, tuple(rows))
 
 
-def _mean(controls: Sequence[Result], part: str) -> Cell:
-    return Spread.of([control[part]["5"]["mrr"] for control in controls]) if controls else None
+def _doing_nothing(part: str, steps: str = "5") -> Measure:
+    return value("controls", "do_nothing", part, steps, "mrr")
 
 
 def _rows_of(runs: Sequence[Result]) -> list[tuple[str, str]]:
@@ -416,38 +416,40 @@ def variant_table(results: Results) -> Table:
 
 def ablation_table(results: Results) -> Table:
     columns = (
-        *(Column("what is changed"), Column("seeds"), Column("extraction %"), Column("binding %")),
+        *(Column("what is changed"), Column("world"), Column("N"), Column("seeds")),
+        *(Column("extraction %"), Column("binding %")),
         *steps_of("paper's pool"),
         *steps_of("hard pool"),
     )
     rows = []
-    found = {name_of(run) for run in results.ablation}
-    for variant in (*(name for name in ABLATION if name in found), *sorted(found - set(ABLATION))):
-        runs = [run for run in results.ablation if name_of(run) == variant]
+    order = list(ABLATION)
+    found = {(run["env"], run["n"], name_of(run)) for run in results.ablation}
+    for env, n, variant in sorted(found, key=lambda key: (*key[:2], (*order, key[2]).index(key[2]), key[2])):
+        runs = [run for run in results.ablation if (run["env"], run["n"], name_of(run)) == (env, n, variant)]
         stages = [cell(runs, value("binding", stage)) for stage in ("extraction", "binding")]
         pools = [entry for part in POOLS for entry in scores(runs, part)]
-        rows.append((ABLATION.get(variant, variant), len(ended(runs)), *stages, *pools))
+        rows.append((ABLATION.get(variant, variant), TITLES[env], n, len(ended(runs)), *stages, *pools))
     note = f"HOWM with one thing changed; {setting(results.ablation)}. {notes(results.ablation)}".strip()
-    return Table("What each part brings", note, columns, tuple(rows))
+    return Table("What each part brings", note, columns, tuple(rows), 3)
 
 
 def few_scenes_table(results: Results) -> Table:
     """Where combinations are rare in training, the gap to unseen ones is seen."""
     columns = (
-        *(Column("method", code=True), Column("N"), Column("training scenes"), Column("seeds")),
+        *(Column("method", code=True), Column("world"), Column("N"), Column("training scenes"), Column("seeds")),
         *(Column(k, f"{part}, {pool}", bar=True) for pool in POOLS.values() for part in ("training", "unseen")
           for k in ("1", "5")),
         GAP,
     )  # fmt: skip
     rows = []
-    for method, n in dict.fromkeys((name_of(run), run["n"]) for run in results.few_scenes):
-        runs = [run for run in results.few_scenes if (name_of(run), run["n"]) == (method, n)]
+    for method, env, n in dict.fromkeys((name_of(run), run["env"], run["n"]) for run in results.few_scenes):
+        runs = [run for run in results.few_scenes if (name_of(run), run["env"], run["n"]) == (method, env, n)]
         scenes = sorted({run["train_scenes"] for run in ended(runs)})
         pools = [scores(runs, part, ("1", "5")) for part in ("train", "eval", "train_hard", "eval_hard")]
         entries = [entry for pool in pools for entry in pool]
-        rows.append((method, n, ", ".join(map(str, scenes)), len(ended(runs)), *entries, gap(runs)))
+        rows.append((method, TITLES[env], n, ", ".join(map(str, scenes)), len(ended(runs)), *entries, gap(runs)))
     note = f"MRR in percent; {setting(results.few_scenes)}. {notes(results.few_scenes)}".strip()
-    return Table("Trained on few scenes", note, columns, tuple(rows), 3)
+    return Table("Trained on few scenes", note, columns, tuple(rows), 4)
 
 
 def transfer_table(results: Results) -> Table:

@@ -346,7 +346,11 @@ class _Fit:
                 tensors |= {f"optimizer.{i}.{name}": torch.as_tensor(value) for name, value in state.items()}
         self.peak_memory_mb = max(self.peak_memory_mb, _peak_memory_mb())
         if self.phase.name == "represent":
-            self.slots_took = {"train_seconds": self.seconds, "train_cpu_seconds": self.cpu_seconds}
+            self.slots_took = {
+                "train_seconds": self.seconds,
+                "train_cpu_seconds": self.cpu_seconds,
+                "peak_memory_mb": self.peak_memory_mb,
+            }
         progress = {
             "step": self.step,
             "phase": self.phase.name,

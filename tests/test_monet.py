@@ -10,7 +10,7 @@ from torch.nn.functional import avg_pool2d
 from howm import METHODS, Transitions, WorldSpec, make_dataset
 from howm.dataset import Amounts
 from howm.errors import HowmError
-from howm.models.align import matched_to
+from howm.models.align import assignment, matched_to
 from howm.models.extract import join_cells
 from howm.models.methods import build_model
 from howm.models.monet import MONet, MONetConfig
@@ -119,6 +119,16 @@ def test_slots_are_put_into_the_order_that_fits():
     slots = torch.randn(5, 4, 3)
     order = torch.tensor([2, 0, 3, 1])
     assert torch.equal(matched_to(slots + 1e-3, slots[:, order]), slots)
+
+
+def test_what_diverges_is_left_to_the_trainer_and_is_far_from_everything(data, tmp_path):
+    assert sorted(assignment(torch.full((1, 3, 3), torch.nan))[0].tolist()) == [0, 1, 2]
+    model = build_model("monet-bm", WorldSpec(6, 3), METHODS["monet-bm"].config("cpu").model, seed=0)
+    lost = torch.full((1, 24), torch.inf, dtype=torch.float64)
+    assert torch.isinf(model.distance(lost, torch.zeros_like(lost))).all()
+    groups = {"model": {"matching": True, "hidden": 16}, "train": {**TINY, "lr": 1e30, "warmup": 0}}
+    with pytest.raises(HowmError, match=r"Try a lower train\.lr"):
+        train_run(METHODS["cswm-slots"].config("cpu", groups), data, tmp_path, 0)
 
 
 def test_shuffled_slots_are_at_no_distance_under_matching():

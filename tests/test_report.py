@@ -132,9 +132,9 @@ def test_the_split_is_that_of_the_data_or_of_the_seed(tmp_path):
     from howm.dataset import Amounts, make_dataset
     from howm.storage import save_dataset
 
-    save(tmp_path, result(n=6, k=3))
+    save(tmp_path, result(n=6, k=3, train_scenes=7))
     (drawn,) = certificate_table(tmp_path, read_results(tmp_path)).rows
-    assert drawn[-1] == "its seed"
+    assert (drawn[5], drawn[-1]) == (7, "its seed")
     small = Amounts(train_episodes=20, train_steps=2, eval_episodes=20, eval_steps=2)
     save_dataset(make_dataset("shapes", 6, 3, amounts=small, train_scenes=7), tmp_path / "data/shapes-n6-k3-seed0.h5")
     (read,) = certificate_table(tmp_path, read_results(tmp_path)).rows

@@ -1,6 +1,7 @@
 """Sweeps: the grid, shared data, what is finished is skipped, what failed is retried, a kill loses nothing."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from howm import METHODS
+from howm.checkpoint import load_checkpoint
 from howm.cli import _parser
 from howm.commands.sweeps import _config
 from howm.config import read_yaml
@@ -80,6 +82,10 @@ def test_methods_and_variants_are_chosen_by_name():
         ({"variants": (Variant("howm", "howm"),)}, "howm stands twice"),
         ({"settings": ("train.steps",)}, "train.steps"),
         ({"settings": ("model.hidden=0",)}, "model.hidden=0"),
+        ({"settings": ("trian.steps=5",)}, "trian.steps=5"),
+        ({"grid": "5by5"}, "5by5"),
+        ({"grid": "2x2"}, "2x2"),
+        ({"n": (10,), "train_scenes": 1}, "train_scenes=1|1 training scene"),
         ({"variants": (Variant("mine", "howm", ("model.magic=1",)),)}, "model.magic"),
     ],
 )
@@ -132,6 +138,20 @@ def test_variants_are_methods_with_other_settings_and_share_their_slots(tmp_path
     assert taken[0] == taken[1] is not None
     result = json.loads((tmp_path / "results" / "shapes-n5-k5" / "linear-maps-seed0.json").read_text())
     assert (result["method"], result["variant"], result["config"]["model"]["maps"]) == ("howm", "linear-maps", "linear")
+    spent = json.loads((tmp_path / "results" / "shapes-n5-k5" / "howm-seed0.json").read_text())
+    assert (
+        spent["train_cpu_seconds"]
+        > load_checkpoint(tmp_path / "runs/shapes-n5-k5/howm-seed0/last.safetensors").about["train_cpu_seconds"]
+    )
+
+    # Another choice goes on with the same slots, whoever comes first, and with a run that has taken them over before.
+    sweep.result_path(sweep.config.cells()[1]).unlink()
+    sigma = Variant("sigma-05", "howm", ("model.sigma=0.5",))
+    for chosen in ((sigma, *variants), variants):
+        other = Sweep(tmp_path, small(methods=(), variants=chosen, settings=settings))
+        assert set(run_local(other, other.open_cells(), 1, Recorder()).values()) <= {"ok"}
+        other.result_path(other.config.cells()[-1]).unlink()
+    assert len(list((tmp_path / "extractors").iterdir())) == 1
 
 
 def test_slots_are_shared_only_where_nothing_differs_that_they_depend_on():
@@ -216,6 +236,54 @@ def written(folder: Path) -> int:
     """How far a sweep is, in files and lines of metrics."""
     files = [path for path in folder.rglob("*") if path.is_file()] if folder.exists() else []
     return len(files) + sum(len(path.read_bytes().splitlines()) for path in files if path.name == "metrics.jsonl")
+
+
+def test_an_interrupted_sweep_ends_its_cells_and_records_nothing_of_them(tmp_path):
+    options = ("--methods", "cswm-n", "cwm-n", "--envs", "shapes", "-n", 5, "--seeds", 0, "--budget", "quick",
+               "--workers", 2, "--set", *SETTINGS, "train.steps=100000", "--out", tmp_path)  # fmt: skip
+    command = [sys.executable, "-m", "howm.cli", "sweep", *map(str, options)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+    while process.poll() is None and len(list(tmp_path.glob("runs/*/*/metrics.jsonl"))) < 2:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert said.decode().strip().splitlines()[-1] == "howm: interrupted"
+    assert not list(tmp_path.glob("results/*/*.json"))
+    for cell in Sweep.open(tmp_path).config.cells():
+        assert Sweep.open(tmp_path).status(cell) == "waiting"
+
+
+def test_a_folder_is_not_begun_again_with_other_settings(tmp_path):
+    Sweep(tmp_path, small()).begin()
+    Sweep(tmp_path, small(seeds=(0, 1), methods=("howm", "cwm-n"))).begin()
+    for changes, named in (
+        ({"grid": "6x6"}, "grid=5x5, not 6x6"),
+        ({"steps": (1, 50)}, "steps"),
+        ({"budget": "cpu"}, "budget=quick, not cpu"),
+        ({"episodes": 61}, "episodes=60, not 61"),
+        ({"settings": ("train.steps=5",)}, "settings"),
+    ):
+        with pytest.raises(HowmError, match=f"was begun with .*{named}.*; choose another --out"):
+            Sweep(tmp_path, small(**changes)).begin()
+    Sweep(tmp_path, small(variants=(Variant("mine", "howm"),))).begin()
+    with pytest.raises(HowmError, match="another variant mine"):
+        Sweep(tmp_path, small(variants=(Variant("mine", "howm", ("model.sigma=1",)),))).begin()
+
+
+def test_results_cannot_go_into_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HowmError, match="file is a file"):
+        Sweep(tmp_path, small(), results=tmp_path / "file").begin()
+
+
+def test_what_a_sweep_wrote_down_can_be_given_again(tmp_path):
+    Sweep(tmp_path, small()).begin()
+    assert _config(_parser().parse_args(["sweep", str(tmp_path / "sweep.yaml")])) == small()
+    (tmp_path / "odd.yaml").write_text("variants: [{method: howm}]")
+    for more in ([], ["--methods", "howm"]):
+        with pytest.raises(HowmError, match=r"variants\W*name is missing"):
+            _config(_parser().parse_args(["sweep", str(tmp_path / "odd.yaml"), *more]))
 
 
 def test_bad_usage_is_one_line(tmp_path):

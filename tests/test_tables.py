@@ -122,12 +122,15 @@ def test_a_variant_is_no_seed_of_its_method(tmp_path):
 
 def test_the_readme_has_variants_under_their_methods_and_the_control_last(tmp_path):
     changed = result("cswm-slots", mrr=40.0, variant="cswm-slots-matched", pool=500)
+    still = {"do_nothing": {"eval": {"1": {"mrr": 99.0}}, "eval_hard": {}}}  # and not after five steps
+    save(tmp_path, result("howm", variant="howm-changed", controls=still))
     save(tmp_path, result("howm", mrr=100.0), changed, result("cswm-slots", mrr=60.0), result("cswm-n", n=20))
     results = read_results(tmp_path)
     table = glance(results)
-    names = ["cswm-slots", "cswm-slots-matched", "howm", "do_nothing"]
+    names = ["cswm-slots", "cswm-slots-matched", "howm", "howm-changed", "do_nothing"]
     assert [row[0] for row in table.rows] == names
-    assert [str(row[4]) for row in table.rows] == ["60.0", "40.0", "100.0", "10.0"]
+    assert [str(row[4]) for row in table.rows] == ["60.0", "40.0", "100.0", "90.0", "10.0"]
+    assert table.rows[-1][1] == 1
     assert "cswm-slots-matched among 500; the others among 1,000" in table.note
     shapes = readme_tables(results)[0]
     assert [row[:2] for row in shapes.rows] == [("cswm-n", 20), *((name, 10) for name in names[:-1])]
@@ -161,9 +164,9 @@ def test_negatives_are_told_apart_by_the_names_of_their_variants(tmp_path):
 
 def test_a_gap_is_seen_where_training_had_few_scenes(tmp_path):
     run = result(train_scenes=10, gap_hard={"5": 12.5})
-    save(save(tmp_path, result()) / "few-scenes", run)
+    save(save(tmp_path, result()) / "few-scenes", run, result(env="rush_hour", train_scenes=10))
     (table,) = [table for table in report_tables(read_results(tmp_path))["Beyond the paper"] if "few" in table.title]
-    assert [str(entry) for entry in table.rows[0][:4]] == ["cswm-n", "10", "10", "1"]
+    assert [row[:5] for row in table.rows] == [("cswm-n", world, 10, "10", 1) for world in ("Shapes", "Rush Hour")]
     assert str(table.rows[0][-1]) == "+12.5"
 
 

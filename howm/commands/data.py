@@ -60,11 +60,13 @@ def add_commands(commands: Any) -> None:
 
 
 def _grid(text: str) -> tuple[int, int]:
-    height, _, width = text.partition("x")
+    from howm.grid import Grid
+
     try:
-        return int(height), int(width or height)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no grid; give HxW, for example 5x5") from None
+        grid = Grid.parse(text)
+    except HowmError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return grid.height, grid.width
 
 
 def _moving(text: str) -> float | None:

@@ -43,8 +43,6 @@ def add_commands(commands: Any) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from howm.config import to_plain, to_yaml
-    from howm.storage import written_whole
     from howm.sweep import Sweep, run_local, run_on_ray
 
     if options.config[:1] == ["status"]:
@@ -54,9 +52,7 @@ def _sweep(options: argparse.Namespace) -> int:
         raise HowmError("a sweep needs a folder; give --out DIR")
     results = None if options.results is None else options.results.resolve()
     sweep = Sweep(options.out.resolve(), config, options.memory_mb, options.threads, results)
-    with written_whole(sweep.config_path) as temporary:
-        plain = to_plain(config) | {"results": None if results is None else str(results)}
-        temporary.write_text(to_yaml(_listed(plain)), encoding="utf-8")
+    sweep.begin()
     cells = sweep.open_cells()
     print(f"{len(config.cells()) - len(cells)} of {len(config.cells())} cells are finished", file=sys.stderr)
     listener = _Terminal(sweep)
@@ -72,12 +68,13 @@ def _sweep(options: argparse.Namespace) -> int:
 
 def _config(options: argparse.Namespace) -> Any:
     """The grid of a file or of the paper, with what the options say put in."""
-    from howm.config import from_plain, read_yaml
-    from howm.sweep import SweepConfig, paper_grid
+    from howm.config import from_plain, read_yaml, to_plain
+    from howm.sweep import SweepConfig, Variant, paper_grid
 
     if len(options.config) > 1 or (options.config and options.paper):
         raise HowmError("give one configuration file, or --paper")
     values: dict[str, Any] = read_yaml(options.config[0]) if options.config else {}
+    values.pop("results", None)  # the file may be what a sweep wrote down
     if not options.config and not options.paper and not (options.methods and options.n):
         raise HowmError("say what to run: --paper, a configuration file, or --methods and -n")
     if options.paper:
@@ -88,19 +85,13 @@ def _config(options: argparse.Namespace) -> Any:
         if value is not None:
             values[name] = value
     if options.methods is not None:  # names of variants, too
-        variants = {variant["name"]: variant for variant in values.get("variants", [])}
+        given = [from_plain(Variant, variant, "variants.") for variant in values.get("variants") or []]
+        variants = {variant.name: to_plain(variant) for variant in given}
         values["variants"] = [variants[name] for name in options.methods if name in variants]
         values["methods"] = [name for name in options.methods if name not in variants]
     if options.n is not None:
         values["large"] = []
     return from_plain(SweepConfig, values)
-
-
-def _listed(value: Any) -> Any:
-    """With lists for tuples, which YAML has not."""
-    if isinstance(value, dict):
-        return {key: _listed(item) for key, item in value.items()}
-    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class _Terminal:
@@ -129,28 +120,21 @@ class _Terminal:
 
 
 def _status(folders: list[str]) -> int:
-    from howm.config import from_plain, read_yaml
-    from howm.sweep import Sweep, SweepConfig
+    from howm.sweep import Sweep
 
     if len(folders) != 1 or not (Path(folders[0]) / "sweep.yaml").is_file():
         raise HowmError(f"{' '.join(folders) or 'nothing'} is no folder of a sweep; give howm sweep status DIR")
-    folder = Path(folders[0])
-    values = read_yaml(str(folder / "sweep.yaml"))
-    results = values.pop("results", None)
-    _print_status(Sweep(folder, from_plain(SweepConfig, values), results=Path(results) if results else None))
+    _print_status(Sweep.open(Path(folders[0])))
     return 0
 
 
 def _print_status(sweep: Any) -> None:
-    import json
-
     overview = sweep.overview()
     print(overview)
     for cell, share in overview.running.items():
         print(f"running  {cell.name}: {share:.0%} of training")
     for cell in sweep.config.cells():
-        path = sweep.result_path(cell)
-        about = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"status": "waiting"}
+        about = sweep.result(cell)
         if about["status"] in ("failed", "OM") and cell not in overview.running:
             reason = about.get("reason") or f"over {about['memory_limit_mb']:.0f} MB"
             print(f"{about['status']:8s} {cell.name}: {reason}")

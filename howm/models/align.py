@@ -51,7 +51,8 @@ def assignment(costs: Float[Tensor, "B S S"]) -> Int[Tensor, "B S"]:
     """For each row its column in the assignment of least total cost."""
     from scipy.optimize import linear_sum_assignment
 
-    found = [linear_sum_assignment(matrix)[1] for matrix in costs.cpu().numpy()]
+    finite = torch.nan_to_num(costs, nan=1e30, posinf=1e30)  # a loss that diverged is for the trainer to refuse
+    found = [linear_sum_assignment(matrix)[1] for matrix in finite.cpu().numpy()]
     return torch.from_numpy(np.stack(found)).to(costs.device)
 
 
@@ -64,6 +65,12 @@ def matched_to(slots: Float[Tensor, "B S D"], others: Float[Tensor, "B S D"]) ->
 MATCHED_REFERENCES = 2_000  # at ten slots, ranking as many predictions among them takes about a minute
 
 
+def _least(costs: Float[np.ndarray, "S S"]) -> float:
+    from scipy.optimize import linear_sum_assignment
+
+    return float(costs[linear_sum_assignment(costs)].sum()) if np.isfinite(costs).all() else np.inf
+
+
 def matched_distance(
     predictions: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"], slots: int
 ) -> Float[Tensor, "*b P T"]:
@@ -71,8 +78,6 @@ def matched_distance(
 
     To match only a prediction with its truth, and compare it with all others in the order they came in, would flatter.
     """
-    from scipy.optimize import linear_sum_assignment
-
     *batch, queries, size = predictions.shape
     total = references.shape[-2]
     if total > MATCHED_REFERENCES:
@@ -83,7 +88,7 @@ def matched_distance(
     for b, (some, others) in enumerate(zip(ours, theirs, strict=True)):
         for q, one in enumerate(some):
             costs = (one - others).square().sum(dim=-1).numpy()
-            found[b, q] = [cost[linear_sum_assignment(cost)].sum() for cost in costs]
+            found[b, q] = [_least(cost) for cost in costs]
     return torch.from_numpy(np.sqrt(found)).view(*batch, queries, total)
 
 
