@@ -1,4 +1,4 @@
-"""A grid of runs, methods × worlds × library sizes × seeds; each cell is an ordinary run directory.
+"""The folder of a sweep, in which each cell of a plan is an ordinary run directory.
 
 OUT/sweep.yaml                                      what was asked for
 OUT/data/<env>-n<N>-k<K>-seed<S>.h5                 made once, shared by all methods
@@ -8,201 +8,30 @@ OUT/results/<env>-n<N>-k<K>/<method>-seed<S>.json   finished: status ok; or OM o
 OUT/logs/<env>-n<N>-k<K>/<method>-seed<S>.txt       what the commands said
 """
 
-import ctypes
 import fcntl
 import hashlib
 import json
 import os
-import re
-import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
-from howm.config import from_plain, parse_settings, read_yaml, to_plain, to_yaml
+import psutil
+
+from howm.config import from_plain, read_yaml, to_plain, to_yaml
 from howm.errors import HowmError
-from howm.grid import Grid
-from howm.library import WORLDS
-from howm.models.methods import METHODS, Method, RunConfig, find_method
+from howm.models.methods import Method, find_method
+from howm.plan import BUDGETS, Cell, SweepConfig
 from howm.results import save_results
-from howm.scenes import seeded_split
 from howm.storage import written_whole
 
 MATCHED_EPISODES = 500  # of evaluation for a model that matches slots with slots: each reference is dear
-
-GROUPS = ("model", "represent", "train")
-
-BudgetName = Literal["quick", "cpu", "paper"]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much work a cell is: a preset, the share of its training steps, and the references of its evaluation."""
-
-    preset: str
-    share: float
-    eval_episodes: int
-
-
-BUDGETS: dict[str, Budget] = {
-    "quick": Budget("cpu", 0.25, 1_000),
-    "cpu": Budget("cpu", 1.0, 10_000),
-    "paper": Budget("paper", 1.0, 10_000),
-}
-
-
-def paper_grid(budget: str) -> dict[str, Any]:
-    """The grid of the paper's tables, with two options of its baselines; in a hurry less of everything."""
-    if budget == "quick":
-        return {"n": [5, 10], "large": [], "seeds": [0]}
-    background = {"name": "monet-bm-background", "method": "monet-bm", "settings": ["model.monet.background_slot=true"]}
-    matched = {"name": "cswm-slots-matched", "method": "cswm-slots", "settings": ["model.matching=true"]}
-    return {"variants": [background, matched]}
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A method with some of its keys changed, under a name of its own."""
-
-    name: str
-    method: str
-    settings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", self.name):
-            raise HowmError(f"name={self.name!r} cannot be part of a file's name; use letters, digits and hyphens")
-        find_method(self.method)
-
-
-@dataclass(frozen=True, order=True)
-class Cell:
-    env: str
-    n: int
-    k: int
-    method: str
-    seed: int
-
-    @property
-    def world(self) -> str:
-        return f"{self.env}-n{self.n}-k{self.k}"
-
-    @property
-    def name(self) -> str:
-        return f"{self.world}/{self.method}-seed{self.seed}"
-
-
-@dataclass(frozen=True)
-class SweepConfig:
-    """The grid. ``settings`` override keys of every method that has them; ``large`` are sizes for Shapes alone.
-
-    ``variants`` are run beside the methods. ``train_scenes`` and ``grid`` are those of `howm data make`.
-    """
-
-    methods: tuple[str, ...] = tuple(METHODS)
-    variants: tuple[Variant, ...] = ()
-    envs: tuple[str, ...] = ("shapes", "rush_hour")
-    n: tuple[int, ...] = (5, 10, 20)
-    large: tuple[int, ...] = (30,)
-    k: int = 5
-    grid: str = "5x5"
-    train_scenes: int | None = None
-    seeds: tuple[int, ...] = (0, 1, 2)
-    budget: BudgetName = "cpu"
-    steps: tuple[int, ...] = (1, 5, 10)
-    episodes: int | None = None  # of evaluation; the budget's, if not given
-    settings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("envs", "seeds", "steps"):
-            if not getattr(self, name):
-                raise HowmError(f"a sweep needs at least one value of {name}")
-        if not self.methods and not self.variants:
-            raise HowmError("a sweep needs at least one of methods or variants")
-        if not self.n and not self.large:
-            raise HowmError("a sweep needs at least one value of n")
-        for method in self.methods:
-            find_method(method)
-        names = [*self.methods, *(variant.name for variant in self.variants)]
-        for name in names:
-            if names.count(name) > 1:
-                raise HowmError(f"{name} stands twice among the methods and variants; give each a name of its own")
-        for env in self.envs:
-            if env not in WORLDS:
-                raise HowmError(f"unknown world {env!r}; choose one of {', '.join(WORLDS)}")
-        for n in (*self.n, *self.large):
-            if n < self.k:
-                raise HowmError(f"a library of n={n} objects has no scene of k={self.k}; give n of {self.k} or more")
-        if min(self.seeds) < 0:
-            raise HowmError(f"seed={min(self.seeds)} is negative; give 0 or more")
-        if self.episodes is not None and self.episodes < 2:
-            raise HowmError(f"episodes={self.episodes} are too few to rank among; give 2 or more")
-        if min(self.steps) < 1:
-            raise HowmError(f"steps={list(self.steps)} cannot be evaluated; give numbers of 1 or more")
-        Grid.parse(self.grid).check_room(self.k)
-        for setting in self.settings:
-            if setting.partition(".")[0] not in GROUPS:
-                groups = ", ".join(GROUPS)
-                raise HowmError(f"setting {setting!r} is of none of {groups}; give for example train.steps=1000")
-        if self.train_scenes is not None:
-            for n in {*self.n, *self.large} - {self.k}:
-                seeded_split(n, self.k, 0, train_scenes=self.train_scenes)  # refuses too few and too many
-        for cell in self.cells():
-            self.run_config(cell)  # refuses settings that a method has not
-
-    @property
-    def eval_episodes(self) -> int:
-        return self.episodes or BUDGETS[self.budget].eval_episodes
-
-    @property
-    def rows(self) -> dict[str, Variant]:
-        """All methods and variants by name."""
-        return {row.name: row for row in (*(Variant(name, name) for name in self.methods), *self.variants)}
-
-    def cells(self) -> list[Cell]:
-        """Seed by seed and small libraries first, so that a sweep that is cut short has some of everything."""
-        return [
-            Cell(env, n, self.k, name, seed)
-            for seed in self.seeds
-            for n in sorted({*self.n, *self.large})
-            for env in self.envs
-            for name in self.rows
-            if n in self.n or env == "shapes"
-        ]
-
-    def overrides(self, cell: Cell) -> list[str]:
-        """What the cell changes of its method's preset."""
-        row, budget = self.rows[cell.method], BUDGETS[self.budget]
-        config = find_method(row.method).config(budget.preset)
-        groups = {"train": config.train} | ({"represent": config.represent} if config.represent else {})
-        settings = []
-        if budget.share != 1:
-            settings = [f"{group}.steps={max(1, round(budget.share * c.steps))}" for group, c in groups.items()]
-        known = ("model", *groups)
-        settings += [setting for setting in self.settings if setting.partition(".")[0] in known]
-        return [*settings, *row.settings]
-
-    def unlike(self, other: "SweepConfig") -> str | None:
-        """What is not the same for cells that both grids have, in words."""
-        for name in ("budget", "grid", "train_scenes", "steps", "eval_episodes", "settings"):
-            mine, its = getattr(self, name), getattr(other, name)
-            if mine != its:
-                return f"{name}={mine}, not {its}"
-        for name in self.rows.keys() & other.rows.keys():
-            if self.rows[name] != other.rows[name]:
-                return f"another variant {name}"
-        return None
-
-    def run_config(self, cell: Cell) -> RunConfig:
-        preset = BUDGETS[self.budget].preset
-        return find_method(self.rows[cell.method].method).config(preset, parse_settings(self.overrides(cell)))
 
 
 @dataclass(frozen=True)
@@ -396,8 +225,8 @@ class Sweep:
             file.write(f"$ howm {' '.join(arguments)}\n".encode())
             file.flush()
             process = subprocess.Popen(
-                [sys.executable, "-m", "howm.cli", *arguments],
-                stdout=subprocess.DEVNULL, stderr=file, env=environment, preexec_fn=_die_with_parent,
+                [sys.executable, "-m", "howm.child", str(os.getpid()), *arguments],
+                stdout=subprocess.DEVNULL, stderr=file, env=environment,
                 start_new_session=True,  # Ctrl-C is for the sweep, which ends them
             )  # fmt: skip
             try:
@@ -413,8 +242,6 @@ class Sweep:
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> float:
         """Wait for a process; its largest memory in MB. One that grows over the limit is ended."""
-        import psutil
-
         peak = 0.0
         watched = psutil.Process(process.pid)
         while process.poll() is None:
@@ -446,12 +273,6 @@ class _StoppedError(Exception):
     """The sweep is ended from outside: of the cell at hand nothing is recorded."""
 
 
-def _die_with_parent() -> None:
-    """In a child: end when the sweep is killed, or a second sweep would meet it in the same run (Linux only)."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
-
-
 def _listed(value: Any) -> Any:
     """With lists for tuples, which YAML has not."""
     if isinstance(value, dict):
@@ -480,78 +301,3 @@ def _lock(path: Path, seconds: float | None = None) -> Iterator[bool]:
                 yield True
                 return
         yield False
-
-
-class Listener(Protocol):
-    """Is told of a sweep while it runs."""
-
-    def ended(self, cell: Cell, status: str) -> None: ...
-
-    def tick(self) -> None:
-        """About once a second."""
-
-
-def run_local(sweep: Sweep, cells: Sequence[Cell], workers: int, listener: Listener) -> dict[Cell, str]:
-    """All cells, ``workers`` at a time, in processes of this machine."""
-    found: dict[Cell, str] = {}
-    with ThreadPoolExecutor(workers) as pool:
-        jobs: dict[Future[str], Cell] = {pool.submit(sweep.run_cell, cell): cell for cell in cells}
-        try:
-            left = set(jobs)
-            while left:
-                ended, left = wait(left, timeout=1, return_when=FIRST_COMPLETED)
-                for job in ended:
-                    found[jobs[job]] = job.result()
-                    listener.ended(jobs[job], found[jobs[job]])
-                listener.tick()
-        except BaseException:
-            sweep.stopped = True
-            pool.shutdown(cancel_futures=True)
-            raise
-    return found
-
-
-def _refuse_silence(address: str | None) -> None:
-    """Ray itself would try for minutes to reach a cluster that is not there."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), timeout=10).close()
-        except OSError as error:
-            raise HowmError(
-                f"no Ray cluster answers at {address} ({error}); start one or leave out --address"
-            ) from error
-
-
-def run_on_ray(
-    sweep: Sweep, cells: Sequence[Cell], address: str | None, gpus: float, listener: Listener
-) -> dict[Cell, str]:
-    """The same cells as tasks of a Ray cluster whose nodes share the folder; a task whose node dies is run again.
-
-    Without ``address`` a cluster of this machine alone is started. A cell that runs again goes on from its checkpoint.
-    """
-    try:
-        import ray
-    except ImportError as error:
-        raise HowmError("Ray is not installed; pip install 'howm[ray]' or use --engine local") from error
-    found: dict[Cell, str] = {}
-    started = not ray.is_initialized()
-    if started:
-        _refuse_silence(address)
-        ray.init(address=address, logging_level="error", log_to_driver=False)
-    try:
-        memory = {} if sweep.memory_mb is None else {"memory": int(sweep.memory_mb * 2**20)}
-        task = ray.remote(num_cpus=sweep.threads, num_gpus=gpus, max_retries=-1, **memory)(Sweep.run_cell)
-        patience = 60.0  # the worker of a node that died may take a while to die itself
-        jobs = {task.remote(sweep, cell, patience): cell for cell in cells}
-        left = list(jobs)
-        while left:
-            ended, left = ray.wait(left, timeout=1)
-            for job in ended:
-                found[jobs[job]] = ray.get(job)
-                listener.ended(jobs[job], found[jobs[job]])
-            listener.tick()
-    finally:
-        if started:
-            ray.shutdown()
-    return found

@@ -23,10 +23,10 @@ ORDER = [
         "tabular",
         "checkpoint",
     ),
-    *("segmentation", "evaluation", "diagnosis", "rundir", "train", "results", "figures", "published", "sweep"),
-    *("collected", "table", "tables", "charts", "report", "cards", "hub"),
+    *("segmentation", "evaluation", "diagnosis", "rundir", "train", "results", "figures", "published"),
+    *("plan", "sweep", "engines", "collected", "table", "tables", "charts", "report", "cards", "hub"),
     *("commands.base", "commands.library", "commands.data", "commands.runs", "commands.sweeps", "commands.reports"),
-    *("commands.hub", "cli"),
+    *("commands.hub", "cli", "child"),
 ]
 
 

@@ -6,8 +6,9 @@ from threading import Thread
 import pytest
 from test_sweep import SETTINGS, Recorder, howm, small
 
+from howm.engines import run_local, run_on_ray
 from howm.errors import HowmError
-from howm.sweep import Sweep, run_local, run_on_ray
+from howm.sweep import Sweep
 
 pytestmark = pytest.mark.ray
 

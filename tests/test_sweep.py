@@ -16,9 +16,11 @@ from howm.checkpoint import load_checkpoint
 from howm.cli import _parser
 from howm.commands.sweeps import _config
 from howm.config import read_yaml
+from howm.engines import run_local
 from howm.errors import HowmError
+from howm.plan import Cell, SweepConfig, Variant
 from howm.storage import load_dataset
-from howm.sweep import Cell, Sweep, SweepConfig, Variant, run_local
+from howm.sweep import Sweep
 
 SETTINGS = (
     *("train.steps=4", "train.batch=256", "train.check_every=2", "train.log_every=2", "train.warmup=0"),

@@ -10,8 +10,8 @@ import pytest
 from howm.collected import read_results
 from howm.config import from_plain, read_yaml
 from howm.errors import HowmError
+from howm.plan import SweepConfig
 from howm.published import library_sizes, out_of_memory, published
-from howm.sweep import SweepConfig
 from howm.table import FORMATS, Column, Spread, Table, csv_file, latex, to_html, to_json, to_latex, to_markdown
 from howm.tables import ABLATION, glance, mrr_table, notes, readme_tables, report_tables
 

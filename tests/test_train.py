@@ -373,11 +373,15 @@ def test_killed_at_any_moment_a_run_resumes_bit_for_bit(data, tmp_path):
         killed.communicate()
         kills += 1
     final = spawn([*command, "--out", str(run), "--resume"])
-    assert final.wait() == 0, final.communicate()[0]
-    final.communicate()
-    assert whole.wait() == 0, whole.communicate()[0]
-    whole.communicate()
+    ended(final)
+    ended(whole)
     assert_same_run(tmp_path / "whole", run)
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    """Read what a process says to its end, or it might wait for a reader forever."""
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
 
 
 def progress(run: Path) -> int:
@@ -398,9 +402,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(data, tmp_path):
         "train.check_every=10",
         "train.log_every=10",
     ]
-    first = spawn([*command, "--minutes", "0.0001"])
-    assert first.wait() == 0, first.communicate()[0]
-    first.communicate()
+    ended(spawn([*command, "--minutes", "0.0001"]))
     before = (tmp_path / "run" / "last.safetensors").read_bytes()
     # A limit on the size of files stands for a full disk: writing past it fails in the same way.
     limited = f"""
@@ -436,9 +438,8 @@ def test_two_processes_equal_one_with_the_double_batch(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(DISTRIBUTED.format(tests=tests, batch=8, out=str(tmp_path / "two")))
     two = spawn(["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(script)])
-    for process in (one, two):
-        output = process.communicate()[0]
-        assert process.returncode == 0, output
+    ended(one)
+    ended(two)
     curves = [[row["loss"] for row in metrics(tmp_path / name) if "loss" in row] for name in ("one", "two")]
     assert curves[0] == pytest.approx(curves[1], rel=1e-5)
     assert curves[0][-1] < curves[0][0]

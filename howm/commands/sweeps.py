@@ -43,7 +43,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from howm.sweep import Sweep, run_local, run_on_ray
+    from howm.engines import run_local, run_on_ray
+    from howm.sweep import Sweep
 
     if options.config[:1] == ["status"]:
         return _status(options.config[1:])
@@ -69,7 +70,7 @@ def _sweep(options: argparse.Namespace) -> int:
 def _config(options: argparse.Namespace) -> Any:
     """The grid of a file or of the paper, with what the options say put in."""
     from howm.config import from_plain, read_yaml, to_plain
-    from howm.sweep import SweepConfig, Variant, paper_grid
+    from howm.plan import SweepConfig, Variant, paper_grid
 
     if len(options.config) > 1 or (options.config and options.paper):
         raise HowmError("give one configuration file, or --paper")

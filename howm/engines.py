@@ -1,0 +1,85 @@
+"""Who runs the cells of a sweep: processes of this machine, or the nodes of a Ray cluster."""
+
+import socket
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Protocol
+
+from howm.errors import HowmError
+from howm.plan import Cell
+from howm.sweep import Sweep
+
+
+class Listener(Protocol):
+    """Is told of a sweep while it runs."""
+
+    def ended(self, cell: Cell, status: str) -> None: ...
+
+    def tick(self) -> None:
+        """About once a second."""
+
+
+def run_local(sweep: Sweep, cells: Sequence[Cell], workers: int, listener: Listener) -> dict[Cell, str]:
+    """All cells, ``workers`` at a time, in processes of this machine."""
+    found: dict[Cell, str] = {}
+    with ThreadPoolExecutor(workers) as pool:
+        jobs: dict[Future[str], Cell] = {pool.submit(sweep.run_cell, cell): cell for cell in cells}
+        try:
+            left = set(jobs)
+            while left:
+                ended, left = wait(left, timeout=1, return_when=FIRST_COMPLETED)
+                for job in ended:
+                    found[jobs[job]] = job.result()
+                    listener.ended(jobs[job], found[jobs[job]])
+                listener.tick()
+        except BaseException:
+            sweep.stopped = True
+            pool.shutdown(cancel_futures=True)
+            raise
+    return found
+
+
+def _refuse_silence(address: str | None) -> None:
+    """Ray itself would try for minutes to reach a cluster that is not there."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except OSError as error:
+            raise HowmError(
+                f"no Ray cluster answers at {address} ({error}); start one or leave out --address"
+            ) from error
+
+
+def run_on_ray(
+    sweep: Sweep, cells: Sequence[Cell], address: str | None, gpus: float, listener: Listener
+) -> dict[Cell, str]:
+    """The same cells as tasks of a Ray cluster whose nodes share the folder; a task whose node dies is run again.
+
+    Without ``address`` a cluster of this machine alone is started. A cell that runs again goes on from its checkpoint.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise HowmError("Ray is not installed; pip install 'howm[ray]' or use --engine local") from error
+    found: dict[Cell, str] = {}
+    started = not ray.is_initialized()
+    if started:
+        _refuse_silence(address)
+        ray.init(address=address, logging_level="error", log_to_driver=False)
+    try:
+        memory = {} if sweep.memory_mb is None else {"memory": int(sweep.memory_mb * 2**20)}
+        task = ray.remote(num_cpus=sweep.threads, num_gpus=gpus, max_retries=-1, **memory)(Sweep.run_cell)
+        patience = 60.0  # the worker of a node that died may take a while to die itself
+        jobs = {task.remote(sweep, cell, patience): cell for cell in cells}
+        left = list(jobs)
+        while left:
+            ended, left = ray.wait(left, timeout=1)
+            for job in ended:
+                found[jobs[job]] = ray.get(job)
+                listener.ended(jobs[job], found[jobs[job]])
+            listener.tick()
+    finally:
+        if started:
+            ray.shutdown()
+    return found
