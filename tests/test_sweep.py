@@ -254,12 +254,17 @@ def written(folder: Path) -> int:
 def test_an_interrupted_sweep_ends_its_cells_and_records_nothing_of_them(tmp_path):
     options = ("--methods", "cswm-n", "cwm-n", "--envs", "shapes", "-n", 5, "--seeds", 0, "--budget", "quick",
                "--workers", 2, "--set", *SETTINGS, "train.steps=100000", "--out", tmp_path)  # fmt: skip
-    command = [sys.executable, "-m", "howm.cli", "sweep", *map(str, options)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
-    while process.poll() is None and len(list(tmp_path.glob("runs/*/*/metrics.jsonl"))) < 2:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, said = process.communicate(timeout=60)
+    # Who starts tests in the background may have them ignore Ctrl-C, and all that they start.
+    heeding = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = [sys.executable, "-c", f"{heeding}; from howm.cli import main; sys.exit(main())", "sweep"]
+    process = subprocess.Popen([*command, *map(str, options)], stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        while process.poll() is None and len(list(tmp_path.glob("runs/*/*/metrics.jsonl"))) < 2:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()  # or it would go on training beside the other tests
     assert process.returncode == 130, said
     assert said.decode().strip().splitlines()[-1] == "howm: interrupted"
     assert not list(tmp_path.glob("results/*/*.json"))

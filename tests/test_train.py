@@ -437,7 +437,8 @@ def test_two_processes_equal_one_with_the_double_batch(tmp_path):
     one = spawn(["-c", DISTRIBUTED.format(tests=tests, batch=16, out=str(tmp_path / "one"))])
     script = tmp_path / "script.py"
     script.write_text(DISTRIBUTED.format(tests=tests, batch=8, out=str(tmp_path / "two")))
-    two = spawn(["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(script)])
+    here = ["--standalone", "--local-addr=127.0.0.1"]  # a machine need not know its own name
+    two = spawn(["-m", "torch.distributed.run", "--nproc-per-node=2", *here, str(script)])
     ended(one)
     ended(two)
     curves = [[row["loss"] for row in metrics(tmp_path / name) if "loss" in row] for name in ("one", "two")]
