@@ -45,30 +45,34 @@ def euclidean(queries: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T 
     return torch.cdist(queries, references, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-_FAR = float(np.finfo(np.float64).max)
+def _near_counts(
+    queries: Float[Tensor, "P F"],
+    references: Float[Tensor, "T F"],
+    target: Int[np.ndarray, " P"],
+    labels: Int[np.ndarray, " T"],
+) -> tuple[np.ndarray, Int[np.ndarray, "2 P"]] | None:
+    """Each query's distance to its target, and how many references are nearer and as near; None where it pays not.
 
-
-def _near_distances(
-    queries: Float[Tensor, "P F"], references: Float[Tensor, "T F"], target: Int[np.ndarray, " P"]
-) -> Float64[np.ndarray, "P T"]:
-    """`euclidean`, but for references that are certainly farther than the target, which are merely called far.
-
-    A matrix product tells squared distances up to rounding, for which there is a bound; only what it leaves in doubt,
-    a handful where a model is any good, is measured exactly. Ranks are the same to the last bit.
+    What shares the target's label does not count, but for the target itself. A matrix product tells squared distances
+    up to rounding, for which there is a bound; only what it leaves in doubt, a handful where a model is any good, is
+    measured exactly. The counts are the same as those from all distances, to the last one.
     """
     own = _pair_distances(queries, references[torch.from_numpy(target)])
-    lengths = queries.square().sum(dim=1, keepdim=True) + references.square().sum(dim=1)
-    rough = lengths - 2 * (queries @ references.t())
-    slack = 4 * (queries.shape[1] + 8) * np.finfo(np.float64).eps * (lengths + own.square().unsqueeze(1))
-    doubtful = ~(rough - slack > own.square().unsqueeze(1))  # so what is not a number stays in doubt
-    row, column = doubtful.nonzero(as_tuple=True)
-    if (
-        len(row) * queries.shape[1] > 4 * _CHUNK_ELEMENTS
-    ):  # a poor model: measuring all is no slower and takes less room
-        return np.asarray(euclidean(queries, references).numpy())
-    distances = np.full(doubtful.shape, _FAR)
-    distances[row.numpy(), column.numpy()] = _pair_distances(queries[row], references[column]).numpy()
-    return distances
+    # |q|² + |r|² − 2qr − slack > own², where slack is a share of |q|² + |r|² + own²; what is q's alone is on the right.
+    share = 4 * (queries.shape[1] + 8) * float(np.finfo(np.float64).eps)
+    lengths = (1 - share) * references.square().sum(dim=1)
+    lengths[~lengths.isfinite()] = torch.nan
+    limits = (1 + share) * own.square() - (1 - share) * queries.square().sum(dim=1)
+    rough = torch.addmm(lengths, queries, references.t(), alpha=-2)
+    row, column = (~(rough > limits.unsqueeze(1))).nonzero(as_tuple=True)  # what is not a number stays in doubt
+    if len(row) * queries.shape[1] > 4 * _CHUNK_ELEMENTS:
+        return None  # a poor model: measuring all is no slower and takes less room
+    distances = _pair_distances(queries[row], references[column]).numpy()
+    rows, columns = row.numpy(), column.numpy()
+    rival = (labels[columns] != labels[target][rows]) | (columns == target[rows])
+    nearer, as_near = _compare(distances, own.numpy()[rows])
+    counts = [np.bincount(rows[rival & group], minlength=len(queries)) for group in (nearer, as_near)]
+    return own.numpy(), np.stack(counts)
 
 
 def _pair_distances(a: Float[Tensor, "M F"], b: Float[Tensor, "M F"]) -> Float[Tensor, " M"]:
@@ -98,11 +102,16 @@ def ranks_from_distances(
 
 def _count(distances: np.ndarray, own: np.ndarray, keep: np.ndarray) -> Int[np.ndarray, "3 P"]:
     """For each row: how many kept references are nearer than the target, how many as near, and how many there are."""
+    groups = [keep & group for group in _compare(distances, own[:, None])]
+    return np.stack([np.count_nonzero(group, axis=1) for group in (*groups, keep)])
+
+
+def _compare(distances: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What is nearer than its target, and what is as near."""
     # NaN compares false with everything, so left alone it would never count as a rival.
-    own = np.where(np.isfinite(own), own, 0.0)[:, None]
+    own = np.where(np.isfinite(own), own, 0.0)
     distances = np.where(np.isfinite(distances), distances, -np.inf)
-    groups = (keep & (distances < own), keep & (distances == own), keep)
-    return np.stack([np.count_nonzero(group, axis=1) for group in groups])
+    return distances < own, distances == own
 
 
 def _place(own: np.ndarray, counts: Int[np.ndarray, "3 P"]) -> Float64[np.ndarray, " P"]:
@@ -157,20 +166,21 @@ def ranks_in_both_pools(
     elif chunk < 1:
         raise ValueError(f"chunk must be at least 1, not {chunk}")
 
-    references = _exact(targets)
+    references, kept = _exact(targets), pool_sizes(labels, target_index)
     shared_ranks, all_ranks = np.empty(queries), np.empty(queries)
     for start in range(0, queries, chunk):
         part = slice(start, start + chunk)
         query = _exact(predictions[part])
         column = target_index[part]
-        if distance is euclidean:
-            distances = _near_distances(query, references, column)
+        near = _near_counts(query, references, column, labels) if distance is euclidean else None
+        if near is not None:
+            own, counts = near[0], np.vstack([near[1], kept[part]])
         else:
             distances = distance(query, references).numpy()
-        keep = labels != own_label[part, None]
-        keep[np.arange(len(column)), column] = True
-        own = distances[np.arange(len(column)), column]
-        counts = _count(distances, own, keep)
+            keep = labels != own_label[part, None]
+            keep[np.arange(len(column)), column] = True
+            own = distances[np.arange(len(column)), column]
+            counts = _count(distances, own, keep)
         shared_ranks[part] = _place(own, counts)
         if extra is not None and keep_extra is not None:
             private = distance(query[:, None], _exact(extra[part]))[:, 0].numpy()
