@@ -18,7 +18,7 @@ import torch
 
 from howm.ranking import PADDING, ranks
 
-CASES = ("random", "random+extras", "constant", "constant+extras")
+CASES = ("near", "near+extras", "random", "random+extras", "constant", "constant+extras")
 SAMPLE = 20
 
 
@@ -62,6 +62,8 @@ def measure(case: str, size: int, width: int, extras: int) -> dict[str, Any]:
     if case.endswith("extras"):
         extra = torch.randn(size, extras, width, generator=generator)
         extra_labels = rng.integers(PADDING, 2 * size, (size, extras))
+    if case.startswith("near"):  # as those of a model that is any good
+        predictions = targets + 0.1 * predictions
     if case.startswith("constant"):
         for tensor in (predictions, targets, extra):
             if tensor is not None:
