@@ -359,14 +359,14 @@ def spawn(arguments: list[str], **kwargs) -> subprocess.Popen[str]:
 def test_killed_at_any_moment_a_run_resumes_bit_for_bit(data, tmp_path):
     file = tmp_path / "data.h5"
     save_dataset(data, file)
-    settings = ["model.hidden=8", "train.steps=3000", "train.batch=8", "train.check_every=20", "train.log_every=10"]
+    settings = ["model.hidden=8", "train.steps=1500", "train.batch=8", "train.check_every=20", "train.log_every=10"]
     command = ["-m", "howm.cli", "train", "--method", "cswm-n", "--data", str(file), "--set", *settings]
     whole = spawn([*command, "--out", str(tmp_path / "whole")])
     killed, run, kills = None, tmp_path / "killed", 0
     while kills < 3:
         killed = spawn([*command, "--out", str(run), "--resume"])
         steps_before = progress(run)
-        while progress(run) < steps_before + 400 and killed.poll() is None:
+        while progress(run) < steps_before + 200 and killed.poll() is None:
             time.sleep(0.01)  # waits for an event, not for a time
         assert killed.poll() is None, killed.communicate()[0]
         killed.send_signal(signal.SIGKILL)
