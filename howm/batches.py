@@ -157,7 +157,10 @@ class RepresentedFrames:
 
 
 def hold_out(episodes: Episodes, share: float, rng: np.random.Generator) -> tuple[Episodes, Episodes]:
-    """Training episodes to learn from, and others of the same scenes to choose the best checkpoint by."""
+    """Training episodes to learn from, and others of the same scenes to choose the best checkpoint by.
+
+    Every scene keeps an episode to learn from: without it, it would be no training scene.
+    """
     if not 0 < share < 1:
         raise HowmError(f"the held-out share of training episodes is {share}; give a number between 0 and 1")
     count = max(1, round(share * len(episodes)))
@@ -165,8 +168,21 @@ def hold_out(episodes: Episodes, share: float, rng: np.random.Generator) -> tupl
         raise HowmError(
             f"holding out {share:.0%} of {len(episodes)} training episodes leaves none to learn from; make more"
         )
-    order = rng.permutation(len(episodes))
-    return episodes.select(np.sort(order[count:])), episodes.select(np.sort(order[:count]))
+    scenes = episodes.scene_index
+    left = np.bincount(scenes)
+    held = np.zeros(len(episodes), dtype=bool)
+    for episode in rng.permutation(len(episodes)):
+        scene = scenes[episode]
+        if count and left[scene] > 1:
+            held[episode] = True
+            left[scene] -= 1
+            count -= 1
+    if not held.any():
+        raise HowmError(
+            f"each of the {len(left)} training scenes has one episode only, which cannot be held out and learned from; "
+            "make more episodes, or fewer scenes"
+        )
+    return episodes.select(np.flatnonzero(~held)), episodes.select(np.flatnonzero(held))
 
 
 class Rollouts:

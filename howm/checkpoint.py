@@ -32,6 +32,7 @@ from howm.version import __version__
 
 FORMAT = "howm-checkpoint"
 VERSION = 1
+CONFIGURED = ("method", "preset", "seed", "model", "extractor", "represent", "train")  # what a config.yaml repeats
 SHIPPED = Path(__file__).parent / "trained"
 
 
@@ -170,6 +171,8 @@ def take_representation(model: WorldModel, config: dict[str, Any], path: Path) -
     part = model.representation
     if part is None:
         raise HowmError("this method has no representation of its own to take over; leave out --extractor")
+    if about["method"] is None:
+        raise HowmError(f"{path} is a model of your own, whose representation cannot be told; give a run of a method")
     name = next(name for name, module in model.named_modules() if module is part)
     if (about["model"] or {}).get(name) != config[name]:
         raise HowmError(
@@ -178,6 +181,9 @@ def take_representation(model: WorldModel, config: dict[str, Any], path: Path) -
     found = {key.removeprefix(f"{name}."): value for key, value in weights.items() if key.startswith(f"{name}.")}
     made_for = f"n={about['spec']['n']} objects, k={about['spec']['k']} in a scene"
     _put(part, found, f"{path}, which were made for {made_for},")
+    if about.get("extractor"):  # taken over itself: what counts is who trained it, and on which scenes
+        origin: dict[str, Any] = about["extractor"]
+        return origin
     data = about["data"]
     return {
         "method": about["method"],

@@ -49,6 +49,26 @@ class TrainConfig:
             )
 
 
+OF_RUN = ("precision", "hold_out", "same_scene")  # keys that are of a run, not of one of its phases
+
+
+def refuse_contradiction(represent: TrainConfig, train: TrainConfig) -> None:
+    for name in OF_RUN:
+        if getattr(represent, name) != getattr(train, name):
+            raise HowmError(f"represent.{name} differs from train.{name}={getattr(train, name)}; set the latter alone")
+
+
+def has_key(cls: type[Any], path: Iterable[str]) -> bool:
+    """Whether a (nested) dataclass has the key at a path of names."""
+    found: Any = cls
+    for name in path:
+        hints = typing.get_type_hints(found) if dataclasses.is_dataclass(found) else {}
+        if name not in hints:
+            return False
+        found = hints[name]
+    return True
+
+
 def from_plain(cls: type[C], values: Mapping[str, Any], where: str = "") -> C:
     """Build a (nested) dataclass from plain values; unknown keys and wrong types are errors."""
     assert dataclasses.is_dataclass(cls)

@@ -22,7 +22,7 @@ from howm.models.bind import bind
 from howm.models.extract import split_cells, unit
 from howm.models.howm import HOWM, SlotState
 from howm.models.slots import Extractor, Proposals
-from howm.models.worldmodel import State, WorldModel, device_of
+from howm.models.worldmodel import State, WorldModel, device_of, evaluating
 from howm.render import Renderer
 
 _CHUNK = 500
@@ -58,8 +58,7 @@ def judged(extractor: Extractor, held_out: Transitions, frames: int = 500) -> li
     """
     chosen = np.random.default_rng(0).integers(held_out.frame_count, size=frames)
     pictures = held_out.pictures(chosen).to(device_of(extractor))
-    extractor.eval()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), evaluating(extractor):
         _, logs = extractor(pictures)
     error = float(logs["reconstruction"] / unit(pictures).var(dim=0).mean())
     known = held_out.episodes.pictures is None
@@ -81,14 +80,12 @@ def extraction_accuracy(extractor: Extractor, episodes: Episodes, frames: int = 
     rng = np.random.default_rng(0)
     episode, time = rng.integers(len(episodes), size=frames), rng.integers(episodes.steps + 1, size=frames)
     right = 0
-    was_training = extractor.training
-    extractor.eval()
-    for part in np.array_split(np.arange(frames), max(1, frames // 500)):
-        obs = torch.from_numpy(episodes.observe(episode[part], time[part])).to(device_of(extractor))
-        where = torch.from_numpy(cells[episode[part], time[part]].astype(np.int64)).to(obs.device)
-        holder = holders(extractor, obs, extractor.slots(obs), where)
-        right += int(all_apart(extractor, holder).sum())
-    extractor.train(was_training)
+    with evaluating(extractor):
+        for part in np.array_split(np.arange(frames), max(1, frames // 500)):
+            obs = torch.from_numpy(episodes.observe(episode[part], time[part])).to(device_of(extractor))
+            where = torch.from_numpy(cells[episode[part], time[part]].astype(np.int64)).to(obs.device)
+            holder = holders(extractor, obs, extractor.slots(obs), where)
+            right += int(all_apart(extractor, holder).sum())
     return 100 * right / frames
 
 
@@ -150,20 +147,17 @@ class Diagnosis:
 @torch.no_grad()
 def diagnose(model: HOWM, rollouts: Rollouts, steps: int = 5) -> Diagnosis:
     """Measure every stage on (at most 1,000 of) the given episodes."""
-    every = max(1, len(rollouts) // EPISODES)
-    some = Rollouts(rollouts.episodes.select(np.arange(0, len(rollouts), every)[:EPISODES]), rollouts.moving)
+    some = Rollouts(rollouts.episodes.some(min(EPISODES, len(rollouts))), rollouts.moving)
     renderer, _, _ = some.episodes.state()
-    was_training = model.training
-    model.eval()
-    found = _stages(model, some, steps)
-    right = found.pop("right")
-    oracle = OracleBinding(model, renderer).to(device_of(model)).eval()
-    model_mrr, bound = _mrr(hard_ranks(model, some, steps)), hard_ranks(oracle, some, steps)
-    # Slots cannot be replaced by true ones; what is left of the error where all of them are right is the transition's.
-    extracted = _mrr(bound[right]) if right.any() else None
-    aligned = hard_ranks(model, some, steps, _aligned_states(model, some, steps))
-    pixel_error = _pixel_errors(model, some, steps)
-    model.train(was_training)
+    with evaluating(model):
+        found = _stages(model, some, steps)
+        right = found.pop("right")
+        oracle = OracleBinding(model, renderer).to(device_of(model)).eval()
+        model_mrr, bound = _mrr(hard_ranks(model, some, steps)), hard_ranks(oracle, some, steps)
+        # Slots cannot be replaced by true ones; what is left where all of them are right is the transition's error.
+        extracted = _mrr(bound[right]) if right.any() else None
+        aligned = hard_ranks(model, some, steps, _aligned_states(model, some, steps))
+        pixel_error = _pixel_errors(model, some, steps)
     return Diagnosis(
         **found,
         steps=steps,

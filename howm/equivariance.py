@@ -9,7 +9,7 @@ there the action factor, which is relative to that heading, moves along unturned
 Equivariance is not accuracy: a model that predicts no change, or a constant, has λ = 0.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from torch import Tensor
 from howm.dataset import Episodes
 from howm.envs import Info, RewardFn
 from howm.errors import HowmError
-from howm.models.worldmodel import State, WorldModel, device_of
+from howm.models.worldmodel import State, WorldModel, device_of, evaluating
 from howm.render import Renderer
 from howm.scenes import Scene, as_scene
 
@@ -191,16 +191,21 @@ class EquivarianceReport:
         }
 
     def __str__(self) -> str:
-        lines = [f"equivariance error, {self.samples} samples, {self.replacements} replacements σ of {self.n} objects"]
-        for name, meaning in MEANINGS.items():
-            part: SampleErrors | None = getattr(self, name)
-            if part is None:
-                lines.append(f"  {name:11s} not in the full MDP: neither N slots nor a binding of N objects")
-            else:
-                share = "nothing varies" if part.relative is None else f"{part.relative:.3g}"
-                lines.append(f"  {name:11s} {share:10s} λ = {part.sample_lambda().mean():.3f}   {meaning}")
-        lines.append(f"  {'decoded':11s} {'':10s} λ = {self.decoded:.3f}   σ.ŝ(s,a) ≠ ŝ(σ.s,σ.a), read as true states")
-        return "\n".join(lines)
+        return equivariance_text(self.to_json())
+
+
+def equivariance_text(found: Mapping[str, Any]) -> str:
+    """The JSON of a report, for people."""
+    lines = ["equivariance error, {samples} samples, {replacements} replacements σ of {n} objects".format(**found)]
+    for name, meaning in MEANINGS.items():
+        part = found[name]
+        if part is None:
+            lines.append(f"  {name:11s} not in the full MDP: neither N slots nor a binding of N objects")
+        else:
+            share = "nothing varies" if part["relative"] is None else f"{part['relative']:.3g}"
+            lines.append(f"  {name:11s} {share:10s} λ = {part['lambda']:.3f}   {meaning}")
+    lines.append(f"  {'decoded':11s} {'':10s} λ = {found['decoded']:.3f}   σ.ŝ(s,a) ≠ ŝ(σ.s,σ.a), read as true states")
+    return "\n".join(lines)
 
 
 @torch.no_grad()
@@ -214,10 +219,8 @@ def equivariance_error(
 ) -> EquivarianceReport:
     """λ of a model on random transitions of some episodes; each of ``replacements`` random σ gets an equal share."""
     renderer, _, _ = episodes.state()
-    was_training = model.training
-    model.eval()
-    found = [_measure(model, renderer, rng, *draw) for draw in _draws(episodes, rng, samples, replacements)]
-    model.train(was_training)
+    with evaluating(model):
+        found = [_measure(model, renderer, rng, *draw) for draw in _draws(episodes, rng, samples, replacements)]
 
     def collect(name: Part) -> SampleErrors | None:
         if name not in found[0]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from howm.batches import Rollouts
 from howm.errors import HowmError
-from howm.models.worldmodel import State, WorldModel, device_of
+from howm.models.worldmodel import State, WorldModel, device_of, evaluating
 from howm.ranking import PADDING, Distance, Metrics, euclidean, ranks_in_both_pools, summarise
 
 COUNTERFACTUALS = 20
@@ -61,12 +61,8 @@ def evaluate(
     for k in steps:
         if not 1 <= k <= rollouts.steps:
             raise HowmError(f"{k} steps cannot be evaluated on episodes of {rollouts.steps} steps; make longer ones")
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         scores = _evaluate(model, rollouts, steps, controls, seed, chunk)
-    finally:
-        model.train(was_training)
     return Evaluation(scores.pop("model"), {name: scores[name] for name in CONTROLS if name in scores})
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import h5py
 
 from howm.cards import certificate_text, dataset_card, model_card
-from howm.checkpoint import find_checkpoint, load_checkpoint, rebuild
+from howm.checkpoint import CONFIGURED, find_checkpoint, load_checkpoint, rebuild
 from howm.config import to_yaml
 from howm.errors import HowmError
 from howm.remote import DATASET, FILES, MODEL, Kind, download, upload
@@ -70,8 +70,8 @@ def _fill_model(folder: Path, run: Source, repo_id: str) -> None:
     about = checkpoint.about
     shutil.copyfile(path, folder / MODEL)
     # From the checkpoint, not from the run's file, which also tells where on this machine the data lies.
-    keys = ("method", "preset", "seed", "model", "extractor", "represent", "train")
-    config = {"data_hash": about["data"]["hash"]} | {key: about[key] for key in keys if about.get(key) is not None}
+    known = {key: about[key] for key in CONFIGURED if about.get(key) is not None}
+    config = {"data_hash": about["data"]["hash"]} | known
     (folder / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
     results = _results_of(Path(run), checkpoint.step)
     if results is not None:

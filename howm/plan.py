@@ -127,8 +127,11 @@ class SweepConfig:
         if self.train_scenes is not None:
             for n in {*self.n, *self.large} - {self.k}:
                 seeded_split(n, self.k, 0, train_scenes=self.train_scenes)  # refuses too few and too many
+        for setting in self.settings:
+            if not any(method.has(setting) for method in METHODS.values()):
+                raise HowmError(f"setting {setting!r} is of a key that no method has; leave it out")
         for cell in self.cells():
-            self.run_config(cell)  # refuses settings that a method has not
+            self.run_config(cell)  # refuses values that a method cannot take, and keys that a variant's has not
 
     @property
     def eval_episodes(self) -> int:
@@ -158,8 +161,7 @@ class SweepConfig:
         settings = []
         if budget.share != 1:
             settings = [f"{group}.steps={max(1, round(budget.share * c.steps))}" for group, c in groups.items()]
-        known = ("model", *groups)
-        settings += [setting for setting in self.settings if setting.partition(".")[0] in known]
+        settings += [setting for setting in self.settings if find_method(row.method).has(setting)]
         return [*settings, *row.settings]
 
     def unlike(self, other: "SweepConfig") -> str | None:

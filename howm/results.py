@@ -20,6 +20,7 @@ from howm.equivariance import equivariance_error
 from howm.errors import HowmError
 from howm.evaluation import Evaluation, evaluate
 from howm.models.howm import HOWM
+from howm.rundir import read_metrics
 from howm.scenes import DEFAULT_SCENES, Scene, SceneSet, as_scene
 from howm.segmentation import segmentation
 from howm.storage import file_hash, load_certified, written_whole
@@ -61,7 +62,7 @@ def evaluate_run(
     else:
         chosen = stored_episodes(checkpoint, data or _data_path(Path(run), checkpoint))
         if episodes is not None:
-            chosen = replace(chosen, unseen=_some(chosen.unseen, episodes), seen=_some(chosen.seen, episodes))
+            chosen = replace(chosen, unseen=chosen.unseen.some(episodes), seen=chosen.seen.some(episodes))
     if equivariance:
         chosen.unseen.state()  # refuses pictures without states before any work
     model = rebuild(checkpoint, chosen.k).to("cuda" if torch.cuda.is_available() else "cpu")
@@ -152,9 +153,7 @@ def _summarise(
 
 def _curve(run: Path) -> list[dict[str, float]]:
     """What was measured on held-out training episodes along the way; empty for a model without a run directory."""
-    path = run / "metrics.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
-    return [row for row in rows if "held_out_loss" in row]
+    return [row for row in read_metrics(run) if "held_out_loss" in row]
 
 
 def results_path(results: dict[str, Any], folder: Path) -> Path:
@@ -181,13 +180,6 @@ def matched(seen: Episodes, unseen: Episodes) -> tuple[Episodes, Episodes]:
         return episodes.select(np.concatenate(rows))
 
     return cut(seen), cut(unseen)
-
-
-def _some(episodes: Episodes, count: int) -> Episodes:
-    """As many episodes, spread evenly over those there are, which stand scene by scene."""
-    if count > len(episodes):
-        raise HowmError(f"episodes={count} are more than the {len(episodes)} of the data; give fewer")
-    return episodes.select(np.arange(count) * len(episodes) // count)
 
 
 def unseen_label(checkpoint: Checkpoint, chosen: EvaluationData) -> str:
@@ -257,7 +249,7 @@ def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int, episodes: int 
     episodes = episodes or checkpoint.about["data"]["eval_episodes"]
     rng = np.random.default_rng([seed, _STREAM])
     known = SceneSet(train.n, train.k, tuple(sorted({*train.scenes, *_extractor_scenes(checkpoint)})))
-    unseen = draw_unseen(known, min(DEFAULT_SCENES, episodes), rng) if train.n > train.k else train
+    unseen = draw_unseen(known, min(DEFAULT_SCENES, episodes, len(train)), rng) if train.n > train.k else train
     some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]
     seen = SceneSet(train.n, train.k, tuple(some))
     on_unseen, on_seen = (collect(renderer, scenes, episodes, steps, rng, moving) for scenes in (unseen, seen))

@@ -10,6 +10,15 @@ from howm.config import to_yaml
 from howm.errors import HowmError
 from howm.storage import written_whole
 
+METRICS = "metrics.jsonl"
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """What a run has measured so far; none where there is no run. A kill may have cut the last line short."""
+    path = run / METRICS
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
 
 class RunDirectory:
     """Makes the directory; an old run in it is never overwritten, only gone on with."""
@@ -45,18 +54,15 @@ class RunDirectory:
         """Say what is being run, and cut the metrics back to the checkpoint that the run goes on from."""
         with written_whole(self.config) as temporary:
             temporary.write_text(to_yaml(config), encoding="utf-8")
-        metrics = self.path / "metrics.jsonl"
-        text = metrics.read_text(encoding="utf-8") if metrics.exists() else ""
-        whole_lines = text[: text.rfind("\n") + 1].splitlines()  # a kill may have cut the last one short
-        kept = [line for line in whole_lines if json.loads(line)["step"] <= step]
-        with written_whole(metrics) as temporary:
-            temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+        kept = [row for row in read_metrics(self.path) if row["step"] <= step]
+        with written_whole(self.path / METRICS) as temporary:
+            temporary.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
         if tensorboard:
             self._writer = _tensorboard_writer(self.path / "tensorboard", step)
 
     def log(self, row: Mapping[str, float]) -> None:
         """One JSON object per line; no clock in it, so that equal runs give equal files."""
-        self._append("metrics.jsonl", json.dumps(row))
+        self._append(METRICS, json.dumps(row))
         if self._writer is not None:
             for name, value in row.items():
                 if name != "step":

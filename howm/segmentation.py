@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 
 from howm.dataset import Episodes
 from howm.models.align import assignment
-from howm.models.worldmodel import WorldModel, device_of
+from howm.models.worldmodel import WorldModel, device_of, evaluating
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,17 @@ def segmentation(model: WorldModel, episodes: Episodes, frames: int = 500) -> Se
     rng = np.random.default_rng(0)
     episode, time = rng.integers(len(episodes), size=frames), rng.integers(episodes.steps + 1, size=frames)
     aris, ious = [], []
-    was_training = model.training
-    model.eval()
-    for part in np.array_split(np.arange(frames), max(1, frames // 100)):
-        obs = torch.from_numpy(episodes.observe(episode[part], time[part])).to(device_of(model))
-        masks = model.masks(obs)
-        if masks is None:
-            break
-        labels = masks.flatten(2).argmax(dim=1).cpu().numpy()
-        truth = renderer.masks(scene_ids[episode[part]], cells[episode[part], time[part]])
-        truth = truth.reshape(*truth.shape[:2], -1)
-        aris.append(foreground_ari(contingency(labels, truth, masks.shape[1])))
-        ious.append(matched_iou(labels, truth, masks.shape[1]))
-    model.train(was_training)
+    with evaluating(model):
+        for part in np.array_split(np.arange(frames), max(1, frames // 100)):
+            obs = torch.from_numpy(episodes.observe(episode[part], time[part])).to(device_of(model))
+            masks = model.masks(obs)
+            if masks is None:
+                break
+            labels = masks.flatten(2).argmax(dim=1).cpu().numpy()
+            truth = renderer.masks(scene_ids[episode[part]], cells[episode[part], time[part]])
+            truth = truth.reshape(*truth.shape[:2], -1)
+            aris.append(foreground_ari(contingency(labels, truth, masks.shape[1])))
+            ious.append(matched_iou(labels, truth, masks.shape[1]))
     if not aris:
         return None
     return Segmentation(100 * float(np.concatenate(aris).mean()), 100 * float(np.concatenate(ious).mean()))

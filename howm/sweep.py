@@ -29,6 +29,7 @@ from howm.errors import HowmError
 from howm.models.methods import Method, find_method
 from howm.plan import BUDGETS, Cell, SweepConfig
 from howm.results import save_results
+from howm.rundir import read_metrics
 from howm.storage import written_whole
 
 MATCHED_EPISODES = 500  # of evaluation for a model that matches slots with slots: each reference is dear
@@ -119,11 +120,8 @@ class Sweep:
         """The share of its steps that a running cell has trained; evaluation counts as nothing."""
         config = self.config.run_config(cell)
         steps = config.train.steps + (config.represent.steps if config.represent else 0)
-        try:
-            lines = (self.run_path(cell) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-            return min(1.0, float(json.loads(lines[-1])["step"]) / steps)
-        except (OSError, IndexError, ValueError):  # not begun, or in the middle of a line
-            return 0.0
+        measured = read_metrics(self.run_path(cell))
+        return min(1.0, measured[-1]["step"] / steps) if measured else 0.0
 
     def open_cells(self) -> list[Cell]:
         """What is still to do: also what failed before, and what did not fit into a smaller memory limit."""

@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from howm.batches import FrameIndex, RepresentedFrames, Transitions, hold_out
 from howm.checkpoint import (
+    CONFIGURED,
     Checkpoint,
     describe_data,
     find_checkpoint,
@@ -34,7 +35,7 @@ from howm.checkpoint import (
     take_representation,
     versions,
 )
-from howm.config import TrainConfig, to_plain
+from howm.config import TrainConfig, refuse_contradiction, to_plain
 from howm.dataset import Dataset
 from howm.diagnosis import judged
 from howm.errors import HowmError
@@ -148,11 +149,7 @@ class _Fit:
         self.transitions = Transitions(learn, config.same_scene)
         self.held_out = Transitions(check, config.same_scene)
         if represent is not None:
-            for name in ("precision", "hold_out", "same_scene"):  # of the run, not of a phase
-                if getattr(represent, name) != getattr(config, name):
-                    raise HowmError(
-                        f"represent.{name} differs from train.{name}={getattr(config, name)}; set both alike"
-                    )
+            refuse_contradiction(represent, config)
         self.phases = [_Phase("train", model, config, 0)]
         if represent is not None and model.representation is not None:
             first = _Phase("represent", model.representation, represent, 0)
@@ -176,32 +173,34 @@ class _Fit:
     def run(self, resume: bool, minutes: float | None, tensorboard: bool, represent_only: bool) -> bool:
         self.represent_only = represent_only
         self._enter(self.phases[0])
-        if resume and self.directory.last.exists():
-            self._restore(load_checkpoint(self.directory.last))
-        elif resume and self.leads:
-            print(f"{self.directory.path} holds no checkpoint to go on from: a new run begins", file=sys.stderr)
-        finished = self.step >= self.steps
-        if not finished:
-            if self.leads:
-                plain = {
-                    name: self.about[name]
-                    for name in ("method", "preset", "seed", "model", "extractor", "represent", "train")
-                    if self.about.get(name) is not None
-                }
-                data = {"data": self.data_path, "data_hash": self.about["data"]["hash"]}
-                self.directory.begin(data | plain, self.step, tensorboard)
-            self._note(f"begins at step {self.step} of {self.steps}, {versions()}")
-            try:
-                with torch.random.fork_rng():
-                    finished = self._loop(minutes)
-            finally:
-                self.directory.close()
-            self._note(f"{'finished' if finished else 'time is up'} at step {self.step} after {self.seconds:.0f} s")
-        self._leave()
+        try:
+            finished = self._go(resume, minutes, tensorboard)
+        finally:
+            self._leave()
         if finished:
             self.raw_model.load_state_dict(load_checkpoint(self.directory.best).weights())
         if finished and represent_only and self.phase.name == "represent":
             self._judge_representation()
+        return finished
+
+    def _go(self, resume: bool, minutes: float | None, tensorboard: bool) -> bool:
+        if resume and self.directory.last.exists():
+            self._restore(load_checkpoint(self.directory.last))
+        elif resume and self.leads:
+            print(f"{self.directory.path} holds no checkpoint to go on from: a new run begins", file=sys.stderr)
+        if self.step >= self.steps:
+            return True
+        if self.leads:
+            plain = {name: self.about[name] for name in CONFIGURED if self.about.get(name) is not None}
+            data = {"data": self.data_path, "data_hash": self.about["data"]["hash"]}
+            self.directory.begin(data | plain, self.step, tensorboard)
+        self._note(f"begins at step {self.step} of {self.steps}, {versions()}")
+        try:
+            with torch.random.fork_rng():
+                finished = self._loop(minutes)
+        finally:
+            self.directory.close()
+        self._note(f"{'finished' if finished else 'time is up'} at step {self.step} after {self.seconds:.0f} s")
         return finished
 
     def _enter(self, phase: _Phase) -> None:
@@ -303,7 +302,8 @@ class _Fit:
         self.optimizer.zero_grad(set_to_none=True)
         self.accelerator.backward(loss)
         self.optimizer.step()
-        values = torch.stack([loss.detach().float(), *(value.float() for value in logs.values())])
+        found = [torch.as_tensor(value, device=loss.device) for value in (loss.detach(), *logs.values())]
+        values = torch.stack([value.float() for value in found])
         if processes > 1:
             values = self.accelerator.reduce(values, reduction="mean")
         return dict(zip(("loss", *logs), values.tolist(), strict=True))
@@ -325,7 +325,7 @@ class _Fit:
                 loss, logs = self.phase.module(self._load(self.held_out, index))
                 for name, value in {"loss": loss, **logs}.items():
                     totals[name] = totals.get(name, 0.0) + float(value) * len(index) / len(self.held_out)
-        held_out_loss = totals["loss"]
+        held_out_loss = self._agreed(totals["loss"])
         self._refuse_nan("held-out loss", held_out_loss)
         self._log({"step": self.step, **{f"held_out_{name}": value for name, value in totals.items()}})
         if held_out_loss < self.best:
@@ -402,6 +402,13 @@ class _Fit:
             return flag
         total = self.accelerator.reduce(torch.tensor(float(flag), device=self.accelerator.device), reduction="sum")
         return bool(total.item() > 0)
+
+    def _agreed(self, number: float) -> float:
+        """The mean over the processes, whose statistics of batches differ: what is decided by it, all decide alike."""
+        if self.accelerator.num_processes == 1:
+            return number
+        total = torch.tensor(number, dtype=torch.float64, device=self.accelerator.device)
+        return float(self.accelerator.reduce(total, reduction="mean"))
 
     def _log(self, row: dict[str, float]) -> None:
         if self.leads:

@@ -237,6 +237,22 @@ def test_held_out_episodes_are_apart(count: int, share: float, seed: int) -> Non
     assert np.array_equal(again[1].actions, held.actions)
 
 
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.floats(0.01, 0.9), seeds)
+def test_every_scene_keeps_an_episode_to_learn_from(sizes: list[int], share: float, seed: int) -> None:
+    pairs = [[i, j] for i in range(5) for j in range(i + 1, 5)]
+    episodes = play([scene for scene, size in zip(pairs, sizes, strict=False) for _ in range(size)], 1)
+    if max(sizes) == 1:
+        with pytest.raises(HowmError, match="one episode only" if sum(sizes) > 1 else "leaves none"):
+            hold_out(episodes, share, rng(seed))
+        return
+    count = max(1, round(share * len(episodes)))
+    if count == len(episodes):
+        return
+    kept, held = hold_out(episodes, share, rng(seed))
+    assert kept.scenes == episodes.scenes >= held.scenes
+    assert len(held) == min(count, len(episodes) - len(sizes))
+
+
 def test_held_out_episodes_depend_on_the_seed() -> None:
     episodes = Episodes(np.arange(50)[:, None])
     assert not np.array_equal(hold_out(episodes, 0.3, rng(0))[1].actions, hold_out(episodes, 0.3, rng(1))[1].actions)

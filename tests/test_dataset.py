@@ -87,6 +87,20 @@ def test_consecutive_evaluation_scenes() -> None:
     assert violations(dataset) == []
 
 
+@given(st.integers(1, 30), seeds)
+def test_some_episodes_are_spread_over_the_scenes_in_whatever_order_they_stand(count: int, seed: int) -> None:
+    episodes = small_dataset().eval
+    order = np.random.default_rng(seed).permutation(len(episodes))[:30]
+    some = episodes.select(order).some(count)
+    assert len(some) == count
+    found, there = episodes_by_scene(some), episodes_by_scene(episodes.select(order))
+    assert found <= there
+    for scene in there:
+        assert abs(found[scene] - there[scene] * count / 30) < 1
+    with pytest.raises(HowmError, match="episodes=31"):
+        episodes.select(order).some(31)
+
+
 def test_where_nothing_is_unseen_the_certificate_says_so() -> None:
     dataset = make_dataset("shapes", 3, 3, amounts=SMALL)
     certificate = dataset.certificate()

@@ -372,8 +372,15 @@ def test_a_model_can_be_fitted_twice(data, tmp_path):
 
 
 def test_settings_of_the_run_cannot_differ_between_phases(data, tmp_path):
+    config = tiny(train={"hold_out": 0.2, "precision": "bf16"})  # said once, of the run
+    assert config.represent is not None
+    assert (config.represent.hold_out, config.represent.precision) == (0.2, "bf16")
+    assert train_run(config, data, tmp_path / "run")
     with pytest.raises(HowmError, match=r"represent.hold_out differs"):
-        train_run(tiny(train={"hold_out": 0.2}), data, tmp_path)
+        tiny(represent={"hold_out": 0.2})
+    model = build_model("howm", WorldSpec(6, 3), config.model, seed=0)
+    with pytest.raises(HowmError, match=r"represent.precision differs"):
+        fit(model, data, tiny().train, tmp_path / "other", represent=config.represent)
     with pytest.raises(HowmError, match=r"represent.steps=0"):
         tiny(represent={"steps": 0})
 
@@ -427,6 +434,16 @@ def test_an_extractor_is_taken_over_also_from_a_larger_library(data, tmp_path):
     train_run(tiny(), other_split, tmp_path / "other", 0)
     with pytest.raises(HowmError, match="of the evaluation scenes"):
         train_run(tiny(), data, tmp_path / "leak", 1, extractor=str(tmp_path / "other"))
+    # What was taken over once and is taken over again has seen what it saw, whoever hands it on.
+    train_run(tiny(), larger, tmp_path / "between", 2, extractor=str(tmp_path / "other"))
+    with pytest.raises(HowmError, match="of the evaluation scenes"):
+        train_run(tiny(), data, tmp_path / "leak", 1, extractor=str(tmp_path / "between"))
+    train_run(tiny(), larger, tmp_path / "again", 2, extractor=str(tmp_path / "smaller"))
+    origins = [load_checkpoint(tmp_path / run / "last.safetensors").about["extractor"] for run in ("smaller", "again")]
+    assert origins[0] == origins[1]
+    fit(build_model("howm", WorldSpec(6, 3), tiny().model, 0), data, tiny().train, tmp_path / "own")
+    with pytest.raises(HowmError, match="model of your own"):
+        train_run(tiny(), data, tmp_path / "leak", 1, extractor=str(tmp_path / "own"))
     with pytest.raises(HowmError, match="holds no representation with"):
         train_run(tiny("howm-paper"), data, tmp_path / "other", 1, extractor=str(tmp_path / "larger"))
     with pytest.raises(HowmError, match="leave out --extractor"):

@@ -1,6 +1,10 @@
 """What `howm eval` says of a run: the layout of results.json, fair pools, and scenes that are really unseen."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from math import comb
 from pathlib import Path
@@ -76,6 +80,36 @@ def test_results_say_how_they_were_made(run):
         == load_checkpoint(run / "best.safetensors").about["best_held_out_loss"]
     )
     assert results["versions"].keys() >= {"howm", "torch", "python"}
+
+
+def test_a_line_of_metrics_that_a_kill_cut_short_is_left_out(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "run")
+    with open(copy / "metrics.jsonl", "a") as file:
+        file.write('{"step": 9, "held_out_lo')
+    assert [row["step"] for row in evaluate_run(str(copy), (1,))["curve"]] == [4, 8]
+
+
+def test_results_are_written_also_where_nobody_listens(run, tmp_path):
+    command = [sys.executable, "-m", "howm.cli", "eval", str(run), "--steps", "1", "--results", str(tmp_path)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    subprocess.run(command, stdout=writing, stderr=writing, timeout=300)
+    os.close(writing)
+    assert json.loads((tmp_path / "shapes-n6-k3" / "cswm-n-seed5.json").read_text())["status"] == "ok"
+
+
+def test_pools_of_fresh_episodes_are_equal_in_size_where_few_scenes_were_trained_on(tmp_path):
+    few = trained(tmp_path, make_dataset("shapes", 6, 3, train_scenes=5, amounts=AMOUNTS))
+    chosen = fresh_episodes(load_checkpoint(few / "best.safetensors"), 2, 0)
+    assert len(chosen.seen.scenes) == len(chosen.unseen.scenes) == 5
+    assert matched(chosen.seen, chosen.unseen) == (chosen.seen, chosen.unseen)
+
+
+def test_equivariance_is_told_in_words(run):
+    result = howm("eval", run, "--steps", 1, "--fresh-seed", 1, "--episodes", 20, "--equivariance")
+    assert "equivariance error, 512 samples" in result.stderr
+    assert "decoded" in result.stderr
+    assert "{" not in result.stderr
 
 
 def test_eval_prints_a_table_for_people(run):

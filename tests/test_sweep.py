@@ -85,6 +85,7 @@ def test_methods_and_variants_are_chosen_by_name():
         ({"settings": ("train.steps",)}, "train.steps"),
         ({"settings": ("model.hidden=0",)}, "model.hidden=0"),
         ({"settings": ("trian.steps=5",)}, "trian.steps=5"),
+        ({"settings": ("model.magic=5",)}, "model.magic=5"),
         ({"grid": "5by5"}, "5by5"),
         ({"grid": "2x2"}, "2x2"),
         ({"n": (10,), "train_scenes": 1}, "train_scenes=1|1 training scene"),
@@ -94,6 +95,13 @@ def test_methods_and_variants_are_chosen_by_name():
 def test_grids_that_cannot_be_run_are_named(changes, named):
     with pytest.raises(HowmError, match=named):
         small(**changes)
+
+
+def test_a_setting_is_for_the_methods_that_have_its_key():
+    config = small(settings=(*SETTINGS, "model.witness=0", "model.features=8", "represent.batch=9"))
+    cells = {cell.method: config.run_config(cell) for cell in config.cells()}
+    assert (cells["howm"].model.witness, cells["howm"].represent.batch) == (0, 9)
+    assert cells["cswm-n"].model.features == 8
 
 
 def test_finished_cells_are_skipped_and_failed_ones_retried(tmp_path):

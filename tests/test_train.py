@@ -16,10 +16,11 @@ import yaml
 
 import howm
 from howm import METHODS, Rollouts, Transitions, evaluate, fit, make_dataset
-from howm.checkpoint import load_checkpoint, rebuild
+from howm.checkpoint import load_checkpoint, rebuild, spec_of
 from howm.config import TrainConfig
 from howm.dataset import Amounts, Dataset, Episodes
 from howm.errors import HowmError
+from howm.models.methods import build_model
 from howm.storage import save_dataset
 from howm.train import learning_rate, train_run
 
@@ -444,6 +445,45 @@ def test_two_processes_equal_one_with_the_double_batch(tmp_path):
     curves = [[row["loss"] for row in metrics(tmp_path / name) if "loss" in row] for name in ("one", "two")]
     assert curves[0] == pytest.approx(curves[1], rel=1e-5)
     assert curves[0][-1] < curves[0][0]
+
+
+class Torn(OwnModel):
+    """Its held-out loss differs between processes, as that of models with statistics of batches does."""
+
+    def forward(self, batch):
+        loss, logs = super().forward(batch)
+        if not self.training:
+            self.checks = getattr(self, "checks", 0) + 1
+            loss = loss.detach() * 0 + (self.checks if os.environ["RANK"] == "0" else -self.checks)
+        return loss, logs | {"said": 1.0}
+
+
+TORN = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_train import AMOUNTS, Torn
+from howm import TrainConfig, fit, make_dataset
+fit(Torn(), make_dataset("shapes", 5, 3, amounts=AMOUNTS),
+    TrainConfig(steps=6, batch=8, lr=0.01, check_every=2, log_every=2), Path({out!r}))
+"""
+
+
+def test_processes_that_measure_differently_decide_alike_which_weights_are_best(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(TORN.format(tests=str(Path(__file__).parent), out=str(tmp_path / "run")))
+    here = ["--standalone", "--local-addr=127.0.0.1"]
+    ended(spawn(["-m", "torch.distributed.run", "--nproc-per-node=2", *here, str(script)]))
+    assert load_checkpoint(tmp_path / "run" / "last.safetensors").step == 6
+    assert load_checkpoint(tmp_path / "run" / "best.safetensors").about["best_held_out_loss"] == 0
+    assert metrics(tmp_path / "run")[0]["said"] == 1.0
+
+
+def test_a_run_that_fails_leaves_the_model_as_it_was(data, tmp_path):
+    model = build_model("howm", spec_of(data), tiny("howm").model, seed=0)
+    with pytest.raises(HowmError, match="Try a lower"):
+        fit(model, data, replace(tiny().train, lr=1e30, warmup=0), tmp_path, represent=tiny("howm").represent)
+    assert all(parameter.requires_grad for parameter in model.parameters())
 
 
 def test_data_of_another_kind_trains_as_well(tmp_path):

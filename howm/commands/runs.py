@@ -167,21 +167,25 @@ def _eval(options: argparse.Namespace) -> int:
         equivariance=options.equivariance,
         hard_binding=options.hard_binding,
     )
-    _print_results(results)
-    if options.json:
-        print(json.dumps(results), flush=True)
     # A part of the data is the whole where a model that matches slots cannot be ranked among more.
     whole = options.episodes is None or results["matched"]
     own = options.fresh_seed is None and options.data is None and not options.hard_binding
+    written = []  # before anything is said, which a closed pipe may end
     if own and whole and Path(options.run).is_dir():
-        print(f"written to {save_results(results, Path(options.run) / 'results.json')}", file=sys.stderr)
+        written.append(save_results(results, Path(options.run) / "results.json"))
     if options.results is not None:
-        print(f"written to {save_results(results, results_path(results, options.results))}", file=sys.stderr)
+        written.append(save_results(results, results_path(results, options.results)))
+    _print_results(results)
+    if options.json:
+        print(json.dumps(results), flush=True)
+    for path in written:
+        print(f"written to {path}", file=sys.stderr)
     return 0
 
 
 def _print_results(results: dict[str, Any]) -> None:
     """A table for people, on standard error."""
+    from howm.equivariance import equivariance_text
     from howm.published import published
 
     def say(*cells: str) -> None:
@@ -210,8 +214,8 @@ def _print_results(results: dict[str, Any]) -> None:
         say(f"masks: foreground ARI {found['foreground_ari']:.1f} %, matched IoU {found['matched_iou']:.1f} %")
     if "binding" in results:
         _print_binding(results["binding"])
-    for part, error in results.get("equivariance", {}).items():
-        say(f"equivariance, {part}: {json.dumps(error)}")
+    if "equivariance" in results:
+        say(equivariance_text(results["equivariance"]))
 
 
 def _print_binding(found: dict[str, Any]) -> None:

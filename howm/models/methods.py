@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from howm.config import TrainConfig, from_plain, merge
+from howm.config import OF_RUN, TrainConfig, from_plain, has_key, merge, refuse_contradiction
 from howm.errors import HowmError
 from howm.models.cswm import CSWMK, CSWMN, CWMN, CSWMConfig, CSWMKCopy
 from howm.models.cswm_slots import CSWMSlotsConfig, cswm_slots
@@ -41,13 +41,21 @@ class Method:
                 f"unknown key {sorted(unknown)[0]} in the configuration; the groups of {self.name} are "
                 f"{', '.join(groups)}"
             )
-        return RunConfig(
-            self.name,
-            preset,
-            from_plain(self.model_config, values["model"], "model."),
-            from_plain(TrainConfig, values["train"], "train."),
-            from_plain(TrainConfig, values["represent"], "represent.") if self.represents else None,
-        )
+        model = from_plain(self.model_config, values["model"], "model.")
+        train = from_plain(TrainConfig, values["train"], "train.")
+        represent = None
+        if self.represents:
+            of_run = {name: getattr(train, name) for name in OF_RUN}
+            represent = from_plain(TrainConfig, merge(of_run, values["represent"]), "represent.")
+            refuse_contradiction(represent, train)
+        return RunConfig(self.name, preset, model, train, represent)
+
+    def has(self, setting: str) -> bool:
+        """Whether a setting such as model.hidden=64 is of a key that the method has."""
+        group, *path = setting.partition("=")[0].split(".")
+        if group == "represent" and not self.represents:
+            return False
+        return has_key(self.model_config if group == "model" else TrainConfig, path)
 
 
 @dataclass(frozen=True)

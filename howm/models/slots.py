@@ -135,6 +135,8 @@ class Proposals(_SpriteExtractor):
 
     def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
         super().__init__(spec, config)
+        if spec.k > spec.cells:
+            raise HowmError(f"k={spec.k} objects cannot lie in {spec.cells} cells; give more, or use slot_attention")
         self.propose = nn.Sequential(
             nn.LayerNorm(config.features),
             nn.Linear(config.features, config.hidden),

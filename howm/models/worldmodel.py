@@ -4,6 +4,8 @@ Axes, here and in all models: B batch, N library objects, K objects of a scene, 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -98,6 +100,18 @@ class WorldModel(nn.Module, ABC):
 def full_precision(x: Tensor) -> Tensor:
     """Under autocast matrix products may be rounded, but states and energies, sums of many small terms, may not."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """In evaluation mode for a while; then every part is in its own mode again, also after an error."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
 
 
 def device_of(model: nn.Module) -> torch.device:
