@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from howm.commands import data, hub, library, reports, runs, sweeps
 from howm.commands.base import Command
-from howm.errors import HowmError
+from howm.errors import NO_MEMORY, HowmError
 from howm.version import __version__
 
 # How numpy and torch say, beside MemoryError, that something does not fit into memory.
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not (isinstance(error, MemoryError) or any(words in str(error) for words in TOO_LARGE)):
             raise
         reason = (str(error).splitlines() or ["too little is free"])[0].rpartition("Allocator: ")[2].rstrip(".")
-        print(f"howm: not enough memory: {reason}; give smaller sizes", file=sys.stderr)
+        print(f"howm: {NO_MEMORY}: {reason}; give smaller sizes", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("howm: interrupted", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import reprlib
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -129,6 +130,14 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = merge(merged[key], value) if both else value
     return merged
+
+
+def difference(key: str, old: Any, new: Any) -> str | None:
+    """The first key with different values, and both of them."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = (difference(f"{key}.{name}", old.get(name), new.get(name)) for name in old | new)
+        return next(filter(None, found), None)
+    return None if old == new else f"{key}={reprlib.repr(old)}, not {reprlib.repr(new)}"
 
 
 def parse_settings(settings: Iterable[str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Who runs the cells of a sweep: processes of this machine, or the nodes of a Ray cluster."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
@@ -51,6 +51,13 @@ def _refuse_silence(address: str | None) -> None:
             ) from error
 
 
+def _refuse_waiting(nodes: Sequence[Mapping[str, float]], asked: Mapping[str, float]) -> None:
+    """Ray would wait in silence for a node that has what no node has."""
+    if not any(all(node.get(name, 0) >= amount for name, amount in asked.items()) for node in nodes):
+        wanted = ", ".join(f"{name} {amount:,g}" for name, amount in asked.items() if amount)
+        raise HowmError(f"no node of the Ray cluster has {wanted}; give fewer --threads, --gpus or --memory-mb")
+
+
 def run_on_ray(
     sweep: Sweep, cells: Sequence[Cell], address: str | None, gpus: float, listener: Listener
 ) -> dict[Cell, str]:
@@ -66,9 +73,17 @@ def run_on_ray(
     started = not ray.is_initialized()
     if started:
         _refuse_silence(address)
-        ray.init(address=address, logging_level="error", log_to_driver=False)
+        try:
+            ray.init(address=address, logging_level="error", log_to_driver=False)
+        except (ConnectionError, ValueError) as error:
+            raise HowmError(
+                f"no Ray cluster answers at {address} ({str(error).splitlines()[0]}); start one or leave out --address"
+            ) from error
     try:
         memory = {} if sweep.memory_mb is None else {"memory": int(sweep.memory_mb * 2**20)}
+        _refuse_waiting(
+            [node["Resources"] for node in ray.nodes() if node["Alive"]], {"CPU": sweep.threads, "GPU": gpus, **memory}
+        )
         task = ray.remote(num_cpus=sweep.threads, num_gpus=gpus, max_retries=-1, **memory)(Sweep.run_cell)
         patience = 60.0  # the worker of a node that died may take a while to die itself
         jobs = {task.remote(sweep, cell, patience): cell for cell in cells}

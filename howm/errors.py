@@ -3,6 +3,8 @@
 import operator
 from typing import Any
 
+NO_MEMORY = "not enough memory"  # how the command line begins to say so
+
 
 class HowmError(ValueError):
     """What was wrong, with the value, and what to do about it."""

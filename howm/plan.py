@@ -97,6 +97,11 @@ class SweepConfig:
         for name in ("envs", "seeds", "steps"):
             if not getattr(self, name):
                 raise HowmError(f"a sweep needs at least one value of {name}")
+        for name in ("envs", "n", "seeds"):
+            values = getattr(self, name)
+            twice = [value for value in values if values.count(value) > 1]
+            if twice:
+                raise HowmError(f"{name} has {twice[0]} twice; give each once")
         if not self.methods and not self.variants:
             raise HowmError("a sweep needs at least one of methods or variants")
         if not self.n and not self.large:

@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,8 +25,8 @@ from typing import Any
 
 import psutil
 
-from howm.config import from_plain, read_yaml, to_plain, to_yaml
-from howm.errors import HowmError
+from howm.config import difference, from_plain, read_yaml, to_plain, to_yaml
+from howm.errors import NO_MEMORY, HowmError
 from howm.models.methods import Method, find_method
 from howm.plan import BUDGETS, Cell, SweepConfig
 from howm.results import save_results
@@ -79,6 +80,19 @@ class Sweep:
             other = Sweep.open(self.folder).config.unlike(self.config)
             if other:
                 raise HowmError(f"{self.folder} was begun with {other}; choose another --out")
+        for cell in self.config.cells():
+            other = self._unlike(cell)
+            if other:
+                path = self.result_path(cell)
+                raise HowmError(f"{path} was made with {other}; choose another --results, or remove it")
+        try:
+            self.results.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.results):
+                pass
+        except OSError as error:
+            raise HowmError(
+                f"cannot write results to {self.results}: {error.strerror}; choose another folder"
+            ) from error
         results = None if self.results == self.folder / "results" else str(self.results)
         with written_whole(self.config_path) as temporary:
             temporary.write_text(to_yaml(_listed(to_plain(self.config)) | {"results": results}), encoding="utf-8")
@@ -99,7 +113,28 @@ class Sweep:
         path = self.result_path(cell)
         if not path.exists():
             return {"status": "waiting"}
-        return {"status": "ok", **json.loads(path.read_text(encoding="utf-8"))}
+        try:
+            return {"status": "ok", **json.loads(path.read_text(encoding="utf-8"))}
+        except (OSError, ValueError, TypeError) as error:
+            raise HowmError(f"{path} is no result of a sweep ({error}); remove it to run its cell again") from error
+
+    def _unlike(self, cell: Cell) -> str | None:
+        """What a finished result was made with that this sweep does not ask for, in words."""
+        result = self.result(cell)
+        if result["status"] != "ok":
+            return None
+        references = self._references(cell)
+        if result["pool"] != references:
+            return f"{result['pool']} references, not {references}"
+        asked = to_plain(self.config.run_config(cell))
+        return next(
+            (
+                found
+                for group, made in result.get("config", {}).items()
+                if (found := difference(group, _common(made, asked[group]), _common(asked[group], made)))
+            ),
+            None,
+        )
 
     def overview(self) -> Overview:
         """Time left is judged by the work that was done since this call of the sweep began."""
@@ -109,7 +144,7 @@ class Sweep:
         paths = [self.result_path(cell) for cell, status in statuses.items() if status in ("ok", "OM", "failed")]
         done = sum(path.stat().st_mtime > began for path in paths) + sum(running.values())
         open_cells = sum(status in ("running", "waiting") for status in statuses.values()) - sum(running.values())
-        left = (time.time() - began) / done * open_cells if done and open_cells else None
+        left = (time.time() - began) / done * open_cells if running and done and open_cells else None
         return Overview(Counter(statuses.values()), running, left)
 
     @property
@@ -130,7 +165,7 @@ class Sweep:
     def _closed(self, cell: Cell) -> bool:
         result = self.result(cell)
         if result["status"] == "OM":
-            return self.memory_mb is not None and self.memory_mb <= result["memory_limit_mb"]
+            return (self.memory_mb or _memory_mb()) <= float(result["memory_limit_mb"])
         return bool(result["status"] == "ok")
 
     def run_cell(self, cell: Cell, patience: float = 2) -> str:
@@ -154,11 +189,17 @@ class Sweep:
         extractor = self._extractor(cell, data)
         taken = ["--extractor", str(extractor)] if extractor else []
         self._howm(cell, "train", *self._train_options(cell, data), "--out", str(run), *taken)
-        matching = getattr(self.config.run_config(cell).model, "matching", False)
-        some = ["--episodes", str(min(MATCHED_EPISODES, self.config.eval_episodes))] if matching else []
+        some = ["--episodes", str(self._references(cell))] if self._matches(cell) else []
         self._howm(cell, "eval", str(run), *some, "--steps", *map(str, self.config.steps))
         results: dict[str, Any] = json.loads((run / "results.json").read_text(encoding="utf-8"))
         return results | self._named(cell)
+
+    def _matches(self, cell: Cell) -> bool:
+        return bool(getattr(self.config.run_config(cell).model, "matching", False))
+
+    def _references(self, cell: Cell) -> int:
+        most = self.config.eval_episodes
+        return min(MATCHED_EPISODES, most) if self._matches(cell) else most
 
     def _method(self, cell: Cell) -> Method:
         return find_method(self.config.rows[cell.method].method)
@@ -236,7 +277,10 @@ class Sweep:
         if process.returncode != 0:
             lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
             reason = f"killed by signal {-process.returncode}" if process.returncode < 0 else lines[-1]
-            raise _CellError("failed", {"reason": reason, "command": arguments[0], "peak_memory_mb": peak})
+            about = {"reason": reason, "command": arguments[0], "peak_memory_mb": peak}
+            if NO_MEMORY in reason:
+                raise _CellError("OM", about | {"memory_limit_mb": _memory_mb()})
+            raise _CellError("failed", about)
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> float:
         """Wait for a process; its largest memory in MB. One that grows over the limit is ended."""
@@ -257,6 +301,18 @@ class Sweep:
 
     def _lock_path(self, cell: Cell) -> Path:
         return self.folder / "locks" / f"{cell.world}-{cell.method}-seed{cell.seed}.lock"
+
+
+def _memory_mb() -> float:
+    """Of this machine."""
+    return float(psutil.virtual_memory().total) / 2**20
+
+
+def _common(values: Any, other: Any) -> Any:
+    """Only the keys that the other has as well: an older result may know fewer."""
+    if isinstance(values, dict) and isinstance(other, dict):
+        return {key: _common(value, other[key]) for key, value in values.items() if key in other}
+    return values
 
 
 class _CellError(Exception):

@@ -236,19 +236,22 @@ def json_file(tables: Sequence[Table]) -> str:
 
 
 def csv_file(tables: Sequence[Table]) -> str:
-    """One line for every cell that is known: tables of different columns fit into one file."""
+    """One line for every cell: tables of different columns fit into one file. What is not ok has no value."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["table", "row", "group", "column", "value", "sd", "seeds"])
+    writer.writerow(["table", "row", "group", "column", "value", "sd", "seeds", "status"])
     for table in tables:
         for row in table.rows:
             label = " ".join(as_text(cell) for cell in row[: table.labels])
             for column, cell in list(zip(table.columns, row, strict=True))[table.labels :]:
+                if cell == "":
+                    continue  # there is nothing to measure
+                known: list[Cell | float] = [cell, "", "", "ok"]
                 if isinstance(cell, Spread):
-                    known = [cell.mean, "" if cell.sd is None else cell.sd, cell.seeds]
-                    writer.writerow([table.title, label, column.group, column.name, *known])
-                elif cell not in (None, ""):
-                    writer.writerow([table.title, label, column.group, column.name, cell, "", ""])
+                    known = [cell.mean, "" if cell.sd is None else cell.sd, cell.seeds, "ok"]
+                elif mood := _mood(cell):
+                    known = ["", "", "", cell if mood == ["word"] else "missing"]
+                writer.writerow([table.title, label, column.group, column.name, *known])
     return file.getvalue()
 
 

@@ -148,10 +148,15 @@ class Measured:
     sign: bool = False
 
 
+def sizes_of(env: str, runs: Sequence[Result]) -> list[int]:
+    """The paper's library sizes, whether they have been run or not, and those of the runs."""
+    return sorted({*library_sizes(env), *(run["n"] for run in runs)})
+
+
 def paper_table(results: Results, env: str, title: str, note: str, measured: Sequence[Measured]) -> Table:
     """All methods of one world, the paper's numbers under ours where it has some."""
     runs = results.paper(env)
-    sizes = sorted({*library_sizes(env), *(run["n"] for run in runs)})
+    sizes = sizes_of(env, runs)
     columns = [Column("method", code=True), Column("")]
     for n in sizes:
         columns += [Column("seeds", f"N = {n}")]
@@ -164,10 +169,8 @@ def paper_table(results: Results, env: str, title: str, note: str, measured: Seq
         for n, found in cells.items():
             ours += [len(ended(found)) or None, *(cell(found, one.of, one.digits, one.sign) for one in measured)]
             theirs += [None, *(papers(env, method, n, 5, one.theirs) for one in measured)]
-        known = [any(entry is not None for entry in row) for row in (ours, theirs)]
-        if any(known):
-            rows.append((method, "ours", *ours))
-        if known[1]:
+        rows.append((method, "ours", *ours))
+        if any(entry is not None for entry in theirs):
             rows.append((method, "paper", *(entry if entry is not None else "" for entry in theirs)))
     return Table(title, f"{note} {LEGEND} {notes(runs)}".strip(), tuple(columns), tuple(rows), labels=2)
 
@@ -202,7 +205,7 @@ CONTROLS = {"do_nothing": "do nothing", "oracle": "oracle", "random": "random", 
 def control_table(results: Results, env: str, pool: str) -> Table:
     """What a model must beat. Doing nothing is seen through the encoder of each model; the others are not."""
     runs = ended(results.paper(env))
-    sizes = sorted({run["n"] for run in runs})
+    sizes = sizes_of(env, results.paper(env))
     columns = [Column("control"), Column("of")]
     columns += [Column(k, f"N = {n}", bar=True) for n in sizes for k in STEPS]
     rows: list[tuple[Cell, ...]] = []
@@ -212,8 +215,7 @@ def control_table(results: Results, env: str, pool: str) -> Table:
             return lambda run: score(pool, k)(run.get("controls", {}).get(name, {}))
 
         found = [cell([run for run in some if run["n"] == n], read(k), 2) for n in sizes for k in STEPS]
-        if any(entry is not None for entry in found):
-            rows.append((CONTROLS[name], label, *found))
+        rows.append((CONTROLS[name], label, *found))
 
     for name in CONTROLS:
         if name == "do_nothing":
@@ -228,8 +230,7 @@ def control_table(results: Results, env: str, pool: str) -> Table:
 
 def cost_table(results: Results, env: str) -> Table:
     """Memory, time and size of all methods; the paper's memory is that of a GPU."""
-    runs = results.paper(env)
-    sizes = sorted({*library_sizes(env), *(run["n"] for run in runs)})
+    sizes = sizes_of(env, results.paper(env))
     kinds: dict[str, tuple[Measure, int]] = {
         "peak memory, MB": (value("peak_memory_mb"), 0),
         "training, CPU minutes": (minutes, 1),
@@ -241,12 +242,11 @@ def cost_table(results: Results, env: str) -> Table:
     for method in METHODS:
         found = [results.of(env, 5, n, method) for n in sizes]
         theirs = MEMORY_GB.get(method) if env == "shapes" else None
-        if any(found):
-            ours = [cell(some, measure, digits) for measure, digits in kinds.values() for some in found]
-            rows.append((method, "ours", *ours))
-            if theirs is not None:
-                blank = [""] * (len(sizes) * (len(kinds) - 1))
-                rows.append((method, "paper", *(f"{theirs} GB" if n == 20 else "" for n in sizes), *blank))
+        ours = [cell(some, measure, digits) for measure, digits in kinds.values() for some in found]
+        rows.append((method, "ours", *ours))
+        if theirs is not None:
+            blank = [""] * (len(sizes) * (len(kinds) - 1))
+            rows.append((method, "paper", *(f"{theirs} GB" if n == 20 else "" for n in sizes), *blank))
     note = "Of the process that trains, on CPU cores."
     if env == "shapes":
         note += " The paper gives GPU memory at N = 20."
@@ -283,15 +283,15 @@ def _doing_nothing(part: str, steps: str = "5") -> Measure:
     return value("controls", "do_nothing", part, steps, "mrr")
 
 
-def _rows_of(runs: Sequence[Result]) -> list[tuple[str, str]]:
-    """Methods, each followed by its variants: the name of the method, and its own."""
+def _rows_of(runs: Sequence[Result], *more: str) -> list[tuple[str, str]]:
+    """Methods of runs and more, each followed by its variants: the name of the method, and its own."""
     order = list(METHODS)
-    found = {(run["method"], name_of(run)) for run in runs}
+    found = {(run["method"], name_of(run)) for run in runs} | {(method, method) for method in more}
     return sorted(found, key=lambda row: (order.index(row[0]), row[0] != row[1], row[1]))
 
 
 def overview(results: Results, env: str) -> Table:
-    """All methods and variants on one world, in a line each: for the README."""
+    """All methods, run or not, and variants on one world, in a line each: for the README."""
     columns = (
         *(Column("method", code=True), Column("N"), Column("seeds"), Column("paper, 5 steps")),
         *steps_of("unseen, paper's pool"),
@@ -301,13 +301,14 @@ def overview(results: Results, env: str) -> Table:
     )
     everything = [*results.paper(env), *(run for run in results.variants if run["env"] == env and in_paper(run))]
     rows = []
-    for method, name in _rows_of(everything):
-        for n in sorted({run["n"] for run in everything if name_of(run) == name}):
+    for method, name in _rows_of(everything, *METHODS):
+        own = {run["n"] for run in everything if name_of(run) == name}
+        for n in sizes_of(env, everything) if name == method else sorted(own):
             runs = [run for run in everything if (name_of(run), run["n"]) == (name, n)]
             head = (name, n, len(ended(runs)), papers(env, name, n, 5) if name == method else None)
             pools = [entry for part in ("eval", "eval_hard", "train_hard") for entry in scores(runs, part)]
             rows.append((*head, *pools, *costs(runs)))
-    note = f"K=5, MRR in percent. {notes(everything)}".strip()
+    note = f"K=5, MRR in percent. {LEGEND} {notes(everything)}".strip()
     return Table(TITLES[env], note, columns, tuple(rows), 2)
 
 

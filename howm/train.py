@@ -9,7 +9,6 @@ All randomness is a function of seed and step, so a run that was resumed equals 
 import ctypes
 import json
 import math
-import reprlib
 import resource
 import sys
 import time
@@ -35,7 +34,7 @@ from howm.checkpoint import (
     take_representation,
     versions,
 )
-from howm.config import TrainConfig, refuse_contradiction, to_plain
+from howm.config import TrainConfig, difference, refuse_contradiction, to_plain
 from howm.dataset import Dataset
 from howm.diagnosis import judged
 from howm.errors import HowmError
@@ -367,7 +366,7 @@ class _Fit:
     def _restore(self, checkpoint: Checkpoint) -> None:
         about = checkpoint.about
         for name in ("method", "model", "extractor", "represent", "train", "seed", "data", "processes"):
-            other = _difference(name, about.get(name), json.loads(json.dumps(self.about.get(name))))
+            other = difference(name, about.get(name), json.loads(json.dumps(self.about.get(name))))
             if other:
                 raise HowmError(
                     f"{self.directory.path} was begun with {other}; resume with the same or choose another --out"
@@ -431,14 +430,6 @@ class _Fit:
             mininterval=0.5 if sys.stderr.isatty() else 30.0,
             dynamic_ncols=True,
         )
-
-
-def _difference(key: str, old: Any, new: Any) -> str | None:
-    """The first key with different values, and both of them."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        found = (_difference(f"{key}.{name}", old.get(name), new.get(name)) for name in old | new)
-        return next(filter(None, found), None)
-    return None if old == new else f"{key}={reprlib.repr(old)}, not {reprlib.repr(new)}"
 
 
 def _rows(index: FrameIndex, rows: slice) -> FrameIndex:

@@ -41,7 +41,7 @@ def test_the_loss_of_a_node_costs_nothing(cluster, tmp_path):
     while not all((sweep.run_path(cell) / "last.safetensors").exists() for cell in cells[:2]):
         thread.join(0.05)
         assert thread.is_alive(), found
-    ray_cluster.remove_node(second)  # with a run in the middle of its training
+    ray_cluster.remove_node(second, allow_graceful=False)  # killed, with a run in the middle of its training
     thread.join()
     assert found == dict.fromkeys(cells, "ok")
     assert sorted(recorder.heard) == sorted((cell.method, "ok") for cell in cells)  # each once
@@ -66,7 +66,15 @@ def test_the_command_line_runs_cells_as_tasks(tmp_path):
     assert result.stdout.splitlines()[0] == "1 ok"
 
 
-def test_a_cluster_that_is_not_there_is_named(tmp_path):
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
+def test_a_cluster_that_is_not_there_is_named(address, tmp_path):
     sweep = Sweep(tmp_path, small())
-    with pytest.raises(HowmError, match=r"127\.0\.0\.1:1"):
-        run_on_ray(sweep, sweep.open_cells(), "127.0.0.1:1", 0, Recorder())
+    with pytest.raises(HowmError, match=f"at {address} "):
+        run_on_ray(sweep, sweep.open_cells(), address, 0, Recorder())
+
+
+def test_what_no_node_has_is_not_waited_for(tmp_path):
+    options = ("--methods", "cswm-n", "--envs", "shapes", "-n", 5, "--engine", "ray", "--gpus", 64)
+    result = howm("sweep", *options, "--out", tmp_path)
+    assert result.returncode == 2
+    assert "no node of the Ray cluster has CPU 1, GPU 64" in result.stderr

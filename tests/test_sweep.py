@@ -77,6 +77,7 @@ def test_methods_and_variants_are_chosen_by_name():
         ({"envs": ("mars",)}, "mars"),
         ({"n": (4,)}, "n=4"),
         ({"seeds": (-1,)}, "seed=-1"),
+        ({"seeds": (0, 1, 0)}, "seeds has 0 twice"),
         ({"steps": ()}, "steps"),
         ({"steps": (0,)}, "steps"),
         ({"n": ()}, "value of n"),
@@ -136,6 +137,16 @@ def test_a_cell_over_its_memory_limit_is_recorded_and_tried_again_with_more(tmp_
     assert "eval" not in result
     assert sweep.open_cells() == []
     assert Sweep(tmp_path, sweep.config, memory_mb=4000).open_cells() == [cell]
+    assert Sweep(tmp_path, sweep.config).open_cells() == [cell]
+
+
+def test_a_cell_that_does_not_fit_into_the_machine_is_recorded_likewise(tmp_path):
+    sweep = Sweep(tmp_path, small(methods=("cswm-n",), settings=(*SETTINGS, "model.hidden=2000000")))
+    (cell,) = sweep.config.cells()
+    assert sweep.run_cell(cell) == "OM"
+    result = json.loads(sweep.result_path(cell).read_text())
+    assert "not enough memory" in result["reason"]
+    assert sweep.open_cells() == []  # the machine has not grown
 
 
 def test_variants_are_methods_with_other_settings_and_share_their_slots(tmp_path):
@@ -218,7 +229,7 @@ def test_a_cell_that_runs_elsewhere_is_left_alone(tmp_path):
         assert sweep.overview().running == {cell: 0.0}
         sweep.run_path(cell).mkdir(parents=True)
         (sweep.run_path(cell) / "metrics.jsonl").write_text('{"step": 2}\n{"st')
-        assert sweep.overview().running == {cell: 0.0}  # in the middle of a line
+        assert sweep.overview().running == {cell: 0.5}  # the last line is not whole yet
         (sweep.run_path(cell) / "metrics.jsonl").write_text('{"step": 2}\n{"step": 3}\n')
         assert sweep.overview().running == {cell: 0.75}
 
@@ -301,6 +312,31 @@ def test_results_cannot_go_into_a_file(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(HowmError, match="file is a file"):
         Sweep(tmp_path, small(), results=tmp_path / "file").begin()
+    with pytest.raises(HowmError, match="cannot write results"):
+        Sweep(tmp_path, small(), results=Path("/proc/none")).begin()
+
+
+def test_results_of_another_sweep_count_only_if_they_are_what_is_asked_for(tmp_path):
+    config = small(methods=("cswm-n",))
+    (cell,) = config.cells()
+    sweep = Sweep(tmp_path, config)
+    made = {"train": {"steps": 4, "of-old": 1}, "model": {"hidden": 128}}
+    result = {"status": "ok", **sweep._named(cell), "pool": 60, "config": made}
+    sweep.result_path(cell).parent.mkdir(parents=True)
+    sweep.result_path(cell).write_text(json.dumps(result))
+    sweep.begin()
+    assert sweep.open_cells() == []
+    for changes, named in (
+        ({"episodes": 61}, "60 references, not 61"),
+        ({"settings": (*SETTINGS, "train.steps=5")}, r"train\.steps=4, not 5"),
+        ({"settings": (*SETTINGS, "model.hidden=9")}, r"model\.hidden=128, not 9"),
+    ):
+        other = Sweep(tmp_path / "other", small(methods=("cswm-n",), **changes), results=tmp_path / "results")
+        with pytest.raises(HowmError, match=f"cswm-n-seed0.json was made with {named}; choose another --results"):
+            other.begin()
+    sweep.result_path(cell).write_text("{")
+    with pytest.raises(HowmError, match="is no result of a sweep"):
+        sweep.open_cells()
 
 
 def test_what_a_sweep_wrote_down_can_be_given_again(tmp_path):
@@ -313,7 +349,11 @@ def test_what_a_sweep_wrote_down_can_be_given_again(tmp_path):
 
 
 def test_bad_usage_is_one_line(tmp_path):
-    for arguments in (("sweep", "--out", tmp_path), ("sweep", "--paper"), ("sweep", "status", tmp_path)):
+    local = ("sweep", "--methods", "howm", "-n", 5, "--out", tmp_path / "new")
+    for arguments in (
+        ("sweep", "--out", tmp_path), ("sweep", "--paper"), ("sweep", "status", tmp_path),
+        (*local, "--gpus", -1), (*local, "--address", "auto"),
+    ):  # fmt: skip
         result = howm(*arguments)
         assert result.returncode == 2
         assert len(result.stderr.strip().splitlines()) == 1

@@ -1,6 +1,7 @@
 """howm sweep: a grid of runs, gone on with when killed, and its status."""
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -32,14 +33,27 @@ def add_commands(commands: Any) -> None:
     )
     sweep.add_argument("--out", type=Path, help="the folder of the sweep")
     sweep.add_argument("--results", type=Path, help="where the results go (default OUT/results)")
-    sweep.add_argument(
-        "--workers", type=whole_number(1), default=os.cpu_count() or 1, help="default: one for each core"
-    )
-    sweep.add_argument("--threads", type=whole_number(1), default=1, help="of each worker (default 1)")
+    sweep.add_argument("--workers", type=whole_number(1), default=_cores(), help="default: one for each core")
+    sweep.add_argument("--threads", type=whole_number(1), help="of each (default: the cores shared out; on Ray, 1)")
     sweep.add_argument("--memory-mb", type=whole_number(1), help="a cell that needs more is recorded as OM")
     sweep.add_argument("--engine", choices=("local", "ray"), default="local")
     sweep.add_argument("--address", help="of a Ray cluster (default: one of this machine)")
-    sweep.add_argument("--gpus", type=float, default=0, help="of each Ray task (default 0)")
+    sweep.add_argument("--gpus", type=_share, default=0.0, help="of each Ray task (default 0; a share is possible)")
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no number of GPUs; give 0 or more")
+    return value
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -51,13 +65,17 @@ def _sweep(options: argparse.Namespace) -> int:
     config = _config(options)
     if options.out is None:
         raise HowmError("a sweep needs a folder; give --out DIR")
+    on_ray = options.engine == "ray"
+    if not on_ray and (options.address or options.gpus):
+        raise HowmError("--address and --gpus are of a Ray cluster; give --engine ray, or leave them out")
     results = None if options.results is None else options.results.resolve()
-    sweep = Sweep(options.out.resolve(), config, options.memory_mb, options.threads, results)
+    threads = options.threads or (1 if on_ray else max(1, _cores() // options.workers))
+    sweep = Sweep(options.out.resolve(), config, options.memory_mb, threads, results)
     sweep.begin()
     cells = sweep.open_cells()
     print(f"{len(config.cells()) - len(cells)} of {len(config.cells())} cells are finished", file=sys.stderr)
     listener = _Terminal(sweep)
-    if options.engine == "ray":
+    if on_ray:
         found = run_on_ray(sweep, cells, options.address, options.gpus, listener)
     else:
         found = run_local(sweep, cells, options.workers, listener)
