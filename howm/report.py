@@ -99,6 +99,8 @@ def _anchor(name: str, place: int = 0) -> str:
 def summary(results: Results) -> tuple[str, str]:
     """What is here, and what it shows."""
     everything = (*results.grid, *results.variants)
+    if not everything:
+        return f"No run in Shapes or Rush Hour is here; in other worlds: {_count(len(results.others), 'run')}.", ""
     done = ended(everything)
     sizes = sorted({run["n"] for run in everything})
     worlds = " and ".join(TITLES[env] for env in TITLES if any(run["env"] == env for run in everything))
@@ -466,6 +468,7 @@ def provenance(results: Results) -> list[dict[str, Any]]:
     special += [("few scenes", run) for run in results.few_scenes]
     special += [(f"negatives, {name_of(run)}", run) for run in results.negatives]
     special += [(f"transfer, {name}", run) for name, run in results.transfer]
+    special += [("another world", run) for run in results.others]
     for where, run in [*(("", run) for run in results.grid), *special]:
         versions, data = run.get("versions", {}), run.get("data", {})
         facts = {
@@ -481,7 +484,7 @@ def provenance(results: Results) -> list[dict[str, Any]]:
             "commit": versions.get("commit", "not recorded"),
             "versions": ", ".join(f"{name} {text}" for name, text in versions.items() if name != "commit") or None,
         }
-        title = f"{run['method']}, {TITLES[run['env']]}, N={run['n']}, K={run['k']}, seed {run['seed']}"
+        title = f"{run['method']}, {TITLES.get(run['env'], run['env'])}, N={run['n']}, K={run['k']}, seed {run['seed']}"
         found.append({
             "title": title + (f" ({where})" if where else ""),
             "facts": {name: text for name, text in facts.items() if text is not None},
