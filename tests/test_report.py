@@ -17,6 +17,7 @@ from howm.collected import read_results
 from howm.errors import HowmError
 from howm.plan import SweepConfig
 from howm.report import certificate_table, missing, summary, write_report
+from howm.scenes import seeded_split
 from howm.sweep import Sweep
 from howm.tables import report_tables
 
@@ -131,18 +132,47 @@ def test_results_without_any_run_that_ended_make_a_page(tmp_path):
     assert "no luck & no money" in " ".join(page.words)
 
 
+def splits(folder):
+    """Training scenes, evaluation scenes, violations, hash and origin of the splits of a folder."""
+    return [(*row[5:7], *row[-3:]) for row in certificate_table(folder, read_results(folder)).rows]
+
+
 def test_the_split_is_that_of_the_data_or_of_the_seed(tmp_path):
     from howm.dataset import Amounts, make_dataset
-    from howm.storage import save_dataset
+    from howm.storage import file_hash, save_dataset
 
-    save(tmp_path, result(n=6, k=3, train_scenes=7))
-    (drawn,) = certificate_table(tmp_path, read_results(tmp_path)).rows
-    assert (drawn[5], drawn[-1]) == (7, "its seed")
+    split = seeded_split(6, 3, 0, train_scenes=7)
+    about = {"hash": "abc", "seed": 0, "split": split.hash}
+    save(tmp_path, result(n=6, k=3, train_scenes=7, scenes=10, data=about))
+    assert splits(tmp_path) == [(7, 10, "none", split.hash, "its seed")]
     small = Amounts(train_episodes=20, train_steps=2, eval_episodes=20, eval_steps=2)
-    save_dataset(make_dataset("shapes", 6, 3, amounts=small, train_scenes=7), tmp_path / "data/shapes-n6-k3-seed0.h5")
-    (read,) = certificate_table(tmp_path, read_results(tmp_path)).rows
-    assert (read[5], read[-1]) == (7, "its data")
-    assert read[-3] == drawn[-3] == "none"
+    path = tmp_path / "data/shapes-n6-k3-seed0.h5"
+    save_dataset(make_dataset("shapes", 6, 3, amounts=small, train_scenes=7), path)
+    assert splits(tmp_path)[0][-1] == "its seed"  # the file is not the one that was measured with
+    save(tmp_path, result(n=6, k=3, train_scenes=7, scenes=10, data=about | {"hash": file_hash(path)}))
+    assert splits(tmp_path) == [(7, 10, "none", split.hash, "its data")]
+
+
+@pytest.mark.parametrize("options", [{"consecutive": True}, {"eval_scenes": 10}])
+def test_a_split_that_the_seed_does_not_give_is_unknown(options, tmp_path):
+    split = seeded_split(10, 5, 0, **options)
+    about = {"hash": "abc", "seed": 0, "split": split.hash}
+    save(tmp_path, result(train_scenes=len(split.train), scenes=10, data=about))
+    assert splits(tmp_path) == [(len(split.train), 10, None, split.hash, "unknown")]
+
+
+@pytest.mark.parametrize("options", [{}, {"train_scenes": 100}, {"n": 5, "scenes": 1, "train_scenes": 1}])
+def test_the_split_of_an_older_result_is_that_of_its_seed_where_the_numbers_agree(options, tmp_path):
+    ((training, evaluation, *_, name, source),) = splits(save(tmp_path, result(**options)))
+    assert (training, evaluation) == ((1, 1) if "n" in options else (100, 100))
+    assert (name, source) == (seeded_split(options.get("n", 10), 5, 0).hash, "its seed, unchecked")
+
+
+@pytest.mark.parametrize("options", [{"scenes": 10}, {"n": 100}, {"data": {"fresh_seed": 0}}, {"train_scenes": 200}])
+def test_the_split_of_an_older_result_is_unknown_where_it_may_have_been_another(options, tmp_path):
+    """Of N = 100 objects, 100 evaluation scenes may be the consecutive ones."""
+    ((_, evaluation, *_, name, source),) = splits(save(tmp_path, result(**options)))
+    assert (evaluation, name, source) == (options.get("scenes", 100), None, "unknown")
 
 
 def test_a_result_without_measurements_is_one_error(tmp_path, capsys):
