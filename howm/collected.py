@@ -19,9 +19,11 @@ from typing import Any
 from howm.errors import HowmError
 from howm.library import WORLDS
 from howm.models.methods import METHODS
+from howm.sweep import results_folder
 
 Result = dict[str, Any]
 Measure = Callable[[Result], float | None]
+MEASURED = ("eval", "eval_hard", "pool", "scenes", "unseen", "data")  # what a run that ended well has
 
 
 def in_paper(run: Result) -> bool:
@@ -33,7 +35,8 @@ def in_paper(run: Result) -> bool:
 class Results:
     """The results of a folder; those of transfer stand under the names of their models.
 
-    ``variants`` are methods with keys changed: never counted as seeds of the method itself.
+    ``variants`` are methods with keys changed: never counted as seeds of the method itself. ``others`` are runs on
+    imported data, whose worlds are none of ours.
     """
 
     grid: tuple[Result, ...]
@@ -42,6 +45,7 @@ class Results:
     few_scenes: tuple[Result, ...] = ()
     negatives: tuple[Result, ...] = ()
     transfer: tuple[tuple[str, Result], ...] = ()
+    others: tuple[Result, ...] = ()
 
     def of(self, env: str, k: int | None = None, n: int | None = None, method: str | None = None) -> list[Result]:
         asked = {"env": env, "k": k, "n": n, "method": method}
@@ -61,24 +65,32 @@ class Results:
 
 
 def read_results(folder: Path) -> Results:
-    """All results below a folder; that of a sweep has them in ``results``."""
-    root = folder / "results" if (folder / "results").is_dir() else folder
-    grid = _sorted(root)
-    if not grid:
-        raise HowmError(f"{folder} holds no results; give the folder of a sweep, or of howm eval --results")
-    own, variants = (tuple(run for run in grid if ("variant" in run) == changed) for changed in (False, True))
-    ablation, few_scenes, negatives = (tuple(_sorted(root / name)) for name in ("ablation", "few-scenes", "negatives"))
-    transfer = [(path.stem.rpartition("-")[0], _read(path)) for path in sorted(root.glob("transfer/*.json"))]
-    return Results(own, variants, ablation, few_scenes, negatives, tuple(transfer))
+    """All results below a folder; a sweep's are where it puts them."""
+    place = results_folder(folder)
+    root = place if place.is_dir() else folder
+    runs = _sorted(root)
+    if not runs:
+        where = f"{folder} holds" if root == folder else f"{place}, where {folder} has its results, holds"
+        raise HowmError(f"{where} no results; give the folder of a sweep, or of howm eval --results")
+    ours, others = (tuple(run for run in runs if (run["env"] in WORLDS) == known) for known in (True, False))
+    own, variants = (tuple(run for run in ours if ("variant" in run) == changed) for changed in (False, True))
+    ablation, few_scenes, negatives = (
+        tuple(run for run in _sorted(root / name) if run["env"] in WORLDS)
+        for name in ("ablation", "few-scenes", "negatives")
+    )
+    moved = [(path.stem.rpartition("-")[0], _read(path)) for path in sorted(root.glob("transfer/*.json"))]
+    transfer = tuple((name, run) for name, run in moved if run["env"] in WORLDS)
+    return Results(own, variants, ablation, few_scenes, negatives, transfer, others)
 
 
 def _sorted(folder: Path) -> list[Result]:
-    """Results in the layout of `howm eval --results`, in the order of the tables."""
+    """Results in the layout of `howm eval --results`, in the order of the tables; other worlds come last."""
     order = {name: place for place, name in enumerate((*WORLDS, *METHODS))}
     runs = [_read(path) for path in sorted(folder.glob("*-n*-k*/*.json"))]
 
     def place(run: Result) -> tuple[Any, ...]:
-        return order[run["env"]], run["k"], order[run["method"]], run.get("variant", ""), run["n"], run["seed"]
+        world = order.get(run["env"], len(order)), run["env"]
+        return *world, run["k"], order[run["method"]], run.get("variant", ""), run["n"], run["seed"]
 
     return sorted(runs, key=place)
 
@@ -86,8 +98,11 @@ def _sorted(folder: Path) -> list[Result]:
 def _read(path: Path) -> Result:
     try:
         run: Result = {"status": "ok", **json.loads(path.read_text(encoding="utf-8"))}
-        if not (run["env"] in WORLDS and run["method"] in METHODS and run["n"] >= run["k"] > 0 <= run["seed"]):
+        if not (isinstance(run["env"], str) and run["method"] in METHODS and run["n"] >= run["k"] > 0 <= run["seed"]):
             raise ValueError(f"its world or method is unknown: {run['env']}, {run['method']}")
+        lacks = [name for name in MEASURED if name not in run and run["status"] == "ok"]
+        if lacks:
+            raise ValueError(f"it has no {', '.join(lacks)}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HowmError(f"{path} is no result of howm ({error}); remove it or make it again") from error
     return run

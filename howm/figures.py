@@ -31,10 +31,15 @@ def figures(model: WorldModel, episodes: Episodes, episode: int, steps: int) -> 
     frames = torch.from_numpy(episodes.observe(np.full(steps + 1, episode), np.arange(steps + 1))).to(device_of(model))
     actions = torch.from_numpy(episodes.actions[episode, :steps].astype(np.int64)).to(frames.device)
     if isinstance(model, HOWM):
-        return {"binding": _binding(model, frames, actions), "rollout": _rollout(model, frames, actions)}
-    if isinstance(model, CSWM):
-        return {"masks": _masks(model, frames, episodes, episode)}
-    raise HowmError("there is no picture of this kind of model")
+        names = [_named(action, episodes.renderer is not None) for action in actions.tolist()]
+        return {
+            "binding": _binding(model, frames, actions, names[0]),
+            "rollout": _rollout(model, frames, actions, names),
+        }
+    masks = model.masks(frames[[0, -1]])
+    if masks is None:
+        raise HowmError(f"{type(model).__name__} has no masks that could be drawn; give it a method masks(obs)")
+    return {"masks": _masks(model, frames, masks, episodes, episode)}
 
 
 def save_figure(figure: Any, path: Path) -> None:
@@ -56,8 +61,9 @@ def _figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _named(action: Tensor) -> str:
-    return f"object {int(action) // 4} {_ARROWS[int(action) % 4]}"
+def _named(action: int, known: bool) -> str:
+    """What a direction means is known of our worlds only."""
+    return f"object {action // 4} {_ARROWS[action % 4]}" if known else f"object {action // 4}, {action % 4}"
 
 
 def _picture(axes: Any, picture: Tensor, title: str = "") -> None:
@@ -89,17 +95,17 @@ def _slot_pictures(model: HOWM, slots: Tensor) -> Tensor:
     return pixels * extractor.draw(slots)
 
 
-def _binding(model: HOWM, frames: Tensor, actions: Tensor) -> Any:
+def _binding(model: HOWM, frames: Tensor, actions: Tensor, name: str) -> Any:
     """The paper's figure of Action Attention: slots in their order, M_t, M_t+1, ā_t, lifted embeddings, difference."""
     now, then = model.encode(frames[:1]), model.encode(frames[1:2])
     predicted = model.step(now, actions[:1])
     slots = now.slots.shape[1]
     figure = _figure(14, 6.5)
     rows = figure.subfigures(3, 1, height_ratios=(1, 1, 1.6))
-    for row, frame, state, name in ((rows[0], frames[0], now, "t"), (rows[1], frames[1], then, "t+1")):
+    for row, frame, state, time in ((rows[0], frames[0], now, "t"), (rows[1], frames[1], then, "t+1")):
         axes = row.subplots(1, slots + 2)
         assert state.seen is not None
-        _picture(axes[0], unit(frame), f"frame {name}")
+        _picture(axes[0], unit(frame), f"frame {time}")
         _picture(axes[1], model.extractor.draw(state.seen)[0], "all slots")
         for s, picture in enumerate(_slot_pictures(model, state.seen)):
             _picture(axes[2 + s], picture, f"slot {s}")
@@ -111,21 +117,21 @@ def _binding(model: HOWM, frames: Tensor, actions: Tensor) -> Any:
     size = float(torch.maximum(lifted.abs().max(), target.abs().max())) or 1.0
     _matrix(rows[2], axes[0], now.binding[0], "M_t", ("object", "slot"), (0, 1))
     _matrix(rows[2], axes[1], then.binding[0], "M_t+1", ("object", "slot"), (0, 1))
-    _matrix(rows[2], axes[2], told, f"bound action: {_named(actions[0])}", ("slot", "direction"), (0, 1))
+    _matrix(rows[2], axes[2], told, f"bound action: {name}", ("slot", "direction"), (0, 1))
     _matrix(rows[2], axes[3], lifted, "lifted prediction", ("object", "embedding"), (-size, size))
     _matrix(rows[2], axes[4], target, "lifted frame t+1", ("object", "embedding"), (-size, size))
     _matrix(rows[2], axes[5], lifted - target, "difference", ("object", "embedding"), (-size, size))
     return figure
 
 
-def _rollout(model: HOWM, frames: Tensor, actions: Tensor) -> Any:
+def _rollout(model: HOWM, frames: Tensor, actions: Tensor, names: list[str]) -> Any:
     """Truth above, the model's open-loop prediction from the first frame below."""
     state: State = model.encode(frames[:1])
     steps = len(actions)
     figure = _figure(1.25 * (steps + 1), 2.9)
     axes = figure.subplots(2, steps + 1, squeeze=False)
     for t in range(steps + 1):
-        _picture(axes[0, t], unit(frames[t]), "start" if t == 0 else f"{t}: {_named(actions[t - 1])}")
+        _picture(axes[0, t], unit(frames[t]), "start" if t == 0 else f"{t}: {names[t - 1]}")
         picture = model.draw(state)[0]
         error = float((picture - unit(frames[t])).square().mean())
         _picture(axes[1, t], picture, f"error {error:.0e}")
@@ -136,35 +142,34 @@ def _rollout(model: HOWM, frames: Tensor, actions: Tensor) -> Any:
     return figure
 
 
-def _masks(model: CSWM, frames: Tensor, episodes: Episodes, episode: int) -> Any:
-    """The paper's figure of Σ_N-CSWM: the masks of a scene, and where the embeddings of all its frames lie."""
-    pixels = model.extractor.features.cell_pixels
-    masks = model.extractor(frames[:1])[0].view(-1, frames.shape[1] // pixels, frames.shape[2] // pixels)
+def _masks(model: WorldModel, frames: Tensor, masks: Tensor, episodes: Episodes, episode: int) -> Any:
+    """The paper's figure of Σ_N-CSWM: masks (of the first and the last frame), and where all frames' embeddings lie."""
     ids = None
     if episodes.scene_ids is not None:
         ids = torch.from_numpy(np.repeat(episodes.scene_ids[episode : episode + 1], len(frames), axis=0))
     embeddings = model.encode(frames, ids).slots.cpu().numpy()
-    columns = min(10, model.slots)
-    rows = -(-model.slots // columns)
-    figure = _figure(1.1 * (columns + 6), max(3.0, 1.25 * rows))
+    slots = masks.shape[1]
+    own = isinstance(model, CSWM) and model.slots == model.n  # the mask of an object has the object's number
+    present = set(ids[0].tolist()) if ids is not None and own else set()
+    columns = min(10, slots)
+    rows = -(-slots // columns)
+    figure = _figure(1.1 * (columns + 6), max(3.0, 2.5 * rows))
     left, right = figure.subfigures(1, 2, width_ratios=(columns + 1.5, 4.5))
-    axes = left.subplots(rows, columns + 1, squeeze=False)
-    for row in axes[:, 0]:
-        row.axis("off")
-    axes[0, 0].axis("on")
-    _picture(axes[0, 0], unit(frames[0]), "frame 0")
-    for s in range(rows * columns):
-        place = axes[s // columns, 1 + s % columns]
-        if s >= model.slots:
-            place.axis("off")
-            continue
-        place.imshow(masks[s].cpu().numpy(), vmin=0, vmax=1, cmap="gray")
-        present = ids is not None and model.slots == model.n and s in set(ids[0].tolist())
-        place.set_title(f"mask {s}" + (" (present)" if present else ""), fontsize=7)
-        place.set_xticks([])
-        place.set_yticks([])
+    axes = left.subplots(2 * rows, columns + 1, squeeze=False)
+    for place in axes.flat:
+        place.axis("off")
+    for time, above, some in zip((0, len(frames) - 1), (0, rows), masks, strict=True):
+        axes[above, 0].axis("on")
+        _picture(axes[above, 0], unit(frames[time]), f"frame {time}")
+        for s, mask in enumerate(some):
+            place = axes[above + s // columns, 1 + s % columns]
+            place.axis("on")
+            place.imshow(mask.cpu().numpy(), vmin=0, vmax=1, cmap="gray")
+            place.set_title(f"mask {s}" + (" (present)" if s in present else ""), fontsize=7)
+            place.set_xticks([])
+            place.set_yticks([])
     scatter = right.subplots(1, 1)
-    for s in range(model.slots):
+    for s in range(embeddings.shape[1]):
         scatter.plot(embeddings[:, s, 0], embeddings[:, s, -1], ".-", lw=0.6, label=str(s))
     scatter.set_title("embeddings of all frames (first and last dimension)", fontsize=8)
     scatter.legend(fontsize=6, ncols=2, title="slot", title_fontsize=6)

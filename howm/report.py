@@ -6,6 +6,7 @@ It needs nothing from elsewhere and holds no clock: the same results give the sa
 import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import comb
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -15,8 +16,8 @@ from howm.collected import Measure, Result, Results, ended, minutes, name_of, re
 from howm.errors import HowmError
 from howm.models.methods import METHODS
 from howm.published import published
-from howm.scenes import seeded_split
-from howm.storage import load_dataset, written_whole
+from howm.scenes import SceneSplit, seeded_split
+from howm.storage import file_hash, load_dataset, written_whole
 from howm.table import FORMATS, Cell, Column, Table, prose, to_html
 from howm.tables import POOLS, TITLES, negative_groups, report_tables
 from howm.version import __version__
@@ -49,7 +50,9 @@ def write_report(folder: Path, out: Path) -> list[Path]:
         raise HowmError(f"{out} is no name of a page; give one that ends in .html")
     results = read_results(folder)
     tables = report_tables(results)
-    tables["Splits"] = [certificate_table(folder, results)]
+    splits = certificate_table(folder, results)
+    if splits.rows:
+        tables["Splits"] = [splits]
     files = {out: _page(folder, results, tables)}
     listed = [table for some in tables.values() for table in some]
     files |= {out.with_suffix(f".{name}"): render(listed) for name, render in FORMATS.items()}
@@ -99,6 +102,8 @@ def _anchor(name: str, place: int = 0) -> str:
 def summary(results: Results) -> tuple[str, str]:
     """What is here, and what it shows."""
     everything = (*results.grid, *results.variants)
+    if not everything:
+        return f"No run in Shapes or Rush Hour is here; in other worlds: {_count(len(results.others), 'run')}.", ""
     done = ended(everything)
     sizes = sorted({run["n"] for run in everything})
     worlds = " and ".join(TITLES[env] for env in TITLES if any(run["env"] == env for run in everything))
@@ -423,39 +428,69 @@ def _model(folder: Path, results: Results, env: str) -> tuple[Path, str] | None:
 
 
 def certificate_table(folder: Path, results: Results) -> Table:
-    """What the split of each world and seed was: read from its data, or drawn again from the seed."""
+    """What the split of each world and seed was: read from its data, or drawn again from the seed; else unknown."""
     columns = (
         *(Column("world"), Column("N"), Column("K"), Column("data seed"), Column("scenes in all")),
         *(Column("training", "scenes"), Column("evaluation", "scenes"), Column("in both", "scenes")),
         *(Column("training", "uneven by"), Column("evaluation", "uneven by")),
         *(Column("violations"), Column("hash of the split", code=True), Column("from")),
     )
-    rows: list[tuple[Cell, ...]] = []
-    data = {
-        (run["env"], run["n"], run["k"], run.get("data", {}).get("seed", run["seed"]), run.get("train_scenes") or 0)
-        for run in (*results.grid, *results.variants)
-    }
+    rows: dict[tuple[Cell, ...], None] = {}
     order = list(TITLES)
-    for env, n, k, seed, scenes in sorted(data, key=lambda key: (order.index(key[0]), *key[1:])):
-        path = folder / "data" / f"{env}-n{n}-k{k}-seed{seed}.h5"
-        asked = {"train_scenes": scenes} if scenes and n > k else {}
-        split = load_dataset(path).split if path.is_file() else seeded_split(n, k, seed, **asked)
-        if split is None or (scenes and len(split.train.scenes) != scenes):
-            continue
-        proof = split.certificate()
-        shared = len({*split.train.scenes} & {*split.eval.scenes})
-        spread = proof["frequency_spread"]
-        rows.append((
-            *(TITLES[env], n, k, seed, f"{proof['combinations']:,}", proof["train_scenes"], proof["eval_scenes"]),
-            *(shared, spread["train"], spread["eval"], "; ".join(proof["violations"]) or "none", proof["hash"]),
-            "its data" if path.is_file() else "its seed",
-        ))  # fmt: skip
+    alike = {
+        (order.index(run["env"]), run["n"], run["k"], _data_seed(run) or 0, str(run["data"]),
+         run.get("train_scenes") or 0, run["scenes"]): run
+        for run in ended((*results.grid, *results.variants))
+    }  # fmt: skip
+    for _, run in sorted(alike.items(), key=lambda pair: pair[0]):
+        split, source = _split(folder, run)
+        known: tuple[Cell, ...]
+        head = (TITLES[run["env"]], run["n"], run["k"], _data_seed(run), f"{comb(run['n'], run['k']):,}")
+        if split is None:
+            known = (run.get("train_scenes"), run["scenes"], None, None, None, None, _recorded(run))
+        else:
+            proof = split.certificate()
+            shared = len({*split.train.scenes} & {*split.eval.scenes})
+            spread = proof["frequency_spread"]
+            known = (proof["train_scenes"], proof["eval_scenes"], shared, spread["train"], spread["eval"],
+                     "; ".join(proof["violations"]) or "none", proof["hash"])  # fmt: skip
+        rows[(*head, *known, source)] = None
     note = (
-        "Every object is in a training scene; ‘uneven by’ is the difference between the most and the least frequent "
-        "object. At N = K the one scene is in both sets. ‘Its seed’: the data is not here, so the split that belongs "
-        "to the seed was drawn again."
+        "Without violations, every object is in a training scene; ‘uneven by’ is the difference between the most and "
+        "the least frequent object. At N = K the one scene is in both sets. ‘Its seed’: the data is not here, so the "
+        "split that belongs to the seed was drawn again, and is the one that the result names. ‘Its seed, unchecked’: "
+        "drawn again likewise, but the result is older and names no split; the numbers of scenes agree. ‘Unknown’: "
+        "neither is so."
     )
     return Table("Training and evaluation scenes", note, columns, tuple(rows), 4)
+
+
+def _data_seed(run: Result) -> int | None:
+    seed: int | None = run["data"].get("seed")
+    return seed
+
+
+def _recorded(run: Result) -> str | None:
+    """The hash of the split, which older results do not have."""
+    found: str | None = run["data"].get("split")
+    return found
+
+
+def _split(folder: Path, run: Result) -> tuple[SceneSplit | None, str]:
+    """The split that a result was measured with, and where it is from."""
+    n, k, seed, scenes = run["n"], run["k"], _data_seed(run), run.get("train_scenes")
+    path = folder / "data" / f"{run['env']}-n{n}-k{k}-seed{seed}.h5"
+    if path.is_file() and file_hash(path) == run["data"].get("hash"):
+        return load_dataset(path).split, "its data"
+    if seed is None:
+        return None, "unknown"
+    split = seeded_split(n, k, seed, **({"train_scenes": scenes} if scenes and n > k else {}))
+    if _recorded(run) is not None:
+        return (split, "its seed") if split.hash == _recorded(run) else (None, "unknown")
+    # Of consecutive scenes there are N, so that more of them were drawn as they are by default.
+    drawn = n == k or run["scenes"] > n
+    agrees = run["scenes"] == len(split.eval) and scenes in (None, len(split.train))
+    return (split, "its seed, unchecked") if drawn and agrees else (None, "unknown")
 
 
 def provenance(results: Results) -> list[dict[str, Any]]:
@@ -466,6 +501,7 @@ def provenance(results: Results) -> list[dict[str, Any]]:
     special += [("few scenes", run) for run in results.few_scenes]
     special += [(f"negatives, {name_of(run)}", run) for run in results.negatives]
     special += [(f"transfer, {name}", run) for name, run in results.transfer]
+    special += [("another world", run) for run in results.others]
     for where, run in [*(("", run) for run in results.grid), *special]:
         versions, data = run.get("versions", {}), run.get("data", {})
         facts = {
@@ -481,7 +517,7 @@ def provenance(results: Results) -> list[dict[str, Any]]:
             "commit": versions.get("commit", "not recorded"),
             "versions": ", ".join(f"{name} {text}" for name, text in versions.items() if name != "commit") or None,
         }
-        title = f"{run['method']}, {TITLES[run['env']]}, N={run['n']}, K={run['k']}, seed {run['seed']}"
+        title = f"{run['method']}, {TITLES.get(run['env'], run['env'])}, N={run['n']}, K={run['k']}, seed {run['seed']}"
         found.append({
             "title": title + (f" ({where})" if where else ""),
             "facts": {name: text for name, text in facts.items() if text is not None},

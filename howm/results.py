@@ -219,6 +219,8 @@ def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
                 f"{len(other)} scenes that {path} calls seen are no training scenes of the run; use --fresh-seed"
             )
     about = {"hash": file_hash(path), "seed": dataset.seed, "moving": dataset.moving}
+    if dataset.split is not None:
+        about["split"] = dataset.split.hash
     return EvaluationData(dataset.eval, dataset.eval_seen, dataset.moving, dataset.k, about)
 
 

@@ -54,6 +54,12 @@ STATUSES = ("ok", "OM", "failed", "running", "waiting")
 _RUN_WIDE = ("train.precision", "train.hold_out", "train.same_scene")  # keys of train that the slots need alike
 
 
+def results_folder(folder: Path) -> Path:
+    """Where a sweep puts its results: where it was last told to, or else into its own folder."""
+    told = read_yaml(str(folder / "sweep.yaml")).get("results") if (folder / "sweep.yaml").is_file() else None
+    return Path(told) if told else folder / "results"
+
+
 class Sweep:
     """The folder of a sweep: what its cells need, and what is known of them."""
 
@@ -69,8 +75,8 @@ class Sweep:
     def open(cls, folder: Path) -> "Sweep":
         """A sweep as it was last begun."""
         values = read_yaml(str(folder / "sweep.yaml"))
-        results = values.pop("results", None)
-        return cls(folder, from_plain(SweepConfig, values), results=Path(results) if results else None)
+        values.pop("results", None)
+        return cls(folder, from_plain(SweepConfig, values), results=results_folder(folder))
 
     def begin(self) -> None:
         """Write down what is asked for, and refuse what would not fit to what the folder holds."""

@@ -487,6 +487,26 @@ def negatives_table(results: Results) -> Table:
     return Table("Negative sampling", note, tuple(columns), tuple(rows), 3)
 
 
+def others_table(results: Results) -> Table:
+    """Runs on imported data, a line each: worlds of the same name need not be the same."""
+    steps = sorted({k for run in ended(results.others) for part in POOLS for k in run[part]}, key=int)
+    columns = (
+        *(Column("method", code=True), Column("world"), Column("N"), Column("K"), Column("seed")),
+        *steps_of("paper's pool", steps),
+        *steps_of("hard pool", steps),
+        Column("scenes of evaluation"),
+    )
+    rows = []
+    for run in results.others:
+        pools = [entry for part in POOLS for entry in scores([run], part, steps)]
+        rows.append((run["method"], run["env"], run["n"], run["k"], run["seed"], *pools, run.get("unseen")))
+    note = (
+        "Imported data, MRR in percent. It cannot be simulated: its hard pool has the query's earlier frames only. "
+        f"{notes(results.others)}"
+    )
+    return Table("Other worlds", note.strip(), columns, tuple(rows), 5)
+
+
 def readme_tables(results: Results) -> list[Table]:
     worlds = [overview(results, env) for env in results.worlds()]
     others = [howm_table(results), reach_table(results), ablation_table(results), transfer_table(results)]
@@ -508,5 +528,6 @@ def report_tables(results: Results) -> dict[str, list[Table]]:
         "Negative sampling": [negatives_table(results)],
         "Cost": [cost_table(results, env) for env in worlds],
         "Controls": [control_table(results, env, pool) for env in worlds for pool in POOLS],
+        "Other worlds": [others_table(results)],
     }
     return {name: kept for name, tables in found.items() if (kept := [table for table in tables if table.rows])}

@@ -13,11 +13,13 @@ from torch.nn.functional import one_hot
 import howm
 from howm import METHODS, Rollouts, Transitions, WorldSpec, evaluate, fit, make_dataset
 from howm.checkpoint import find_checkpoint, load_checkpoint, rebuild, shipped
-from howm.dataset import Amounts
+from howm.cli import main
+from howm.dataset import PARTS, Amounts
 from howm.diagnosis import OracleBinding, diagnose, extraction_accuracy, holders
 from howm.errors import HowmError
 from howm.figures import figures, save_figure
 from howm.grid import Grid
+from howm.interop import export_cswm, import_cswm
 from howm.losses import contrastive, energy
 from howm.models.align import RIDGE, lifting, matched_slots, transport
 from howm.models.bind import ActionAttention, Binding, bind, changed
@@ -593,7 +595,7 @@ def test_the_package_has_the_models_it_promises():
     assert sum(find_checkpoint(name).stat().st_size for name in shipped()) < 3_000_000
 
 
-@pytest.mark.parametrize("method", ["howm", "cswm-n", "cswm-k"])
+@pytest.mark.parametrize("method", ["howm", "cswm-n", "cswm-k", "cwm-n", "cswm-slots", "monet-bm"])
 def test_pictures_are_drawn_of_what_a_run_has_learned(method, data, tmp_path):
     config = tiny(method) if method == "howm" else METHODS[method].config("cpu")
     model = build_model(method, WorldSpec(6, 3), config.model, seed=0)
@@ -605,9 +607,33 @@ def test_pictures_are_drawn_of_what_a_run_has_learned(method, data, tmp_path):
         assert picture.std() > 10  # not blank
 
 
+def test_a_run_on_imported_data_is_shown_with_data(data, tmp_path, capsys):
+    for part in PARTS:
+        export_cswm(data, part, tmp_path / part)
+    imported = import_cswm(*(tmp_path / part for part in PARTS), 6, 3)
+    save_dataset(imported, tmp_path / "imported.h5")
+    train_run(tiny(), imported, tmp_path / "run", 0)
+    show = ["show", str(tmp_path / "run"), "-o", str(tmp_path / "pictures")]
+    capsys.readouterr()
+    for options, words in (
+        ([], "run was trained on imported pictures, whose world is unknown; give --data FILE"),
+        (["--data", str(tmp_path / "imported.h5"), "--fresh-seed", "0"], "leave out --data"),
+        (["--data", str(tmp_path / "imported.h5"), "--steps", "6"], "give 1 to 5"),
+    ):
+        assert main([*show, *options]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert words in line
+    assert main([*show, "--data", str(tmp_path / "imported.h5")]) == 0
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == ["binding.png", "rollout.png"]
+
+
 def test_pictures_that_cannot_be_drawn_are_named(data):
     model = built()
     with pytest.raises(HowmError, match="episode 60 does not exist"):
         figures(model, data.eval, 60, 1)
     with pytest.raises(HowmError, match="give 1 to 5"):
         figures(model, data.eval, 0, 6)
+    blind = build_model("cswm-n", WorldSpec(6, 3), METHODS["cswm-n"].config("cpu").model, seed=0)
+    blind.masks = lambda obs: None
+    with pytest.raises(HowmError, match="CSWMN has no masks"):
+        figures(blind, data.eval, 0, 5)

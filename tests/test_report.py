@@ -15,7 +15,11 @@ from howm.charts import Chart, Line, draw, number, ticks
 from howm.cli import main
 from howm.collected import read_results
 from howm.errors import HowmError
+from howm.plan import SweepConfig
 from howm.report import certificate_table, missing, summary, write_report
+from howm.scenes import seeded_split
+from howm.sweep import Sweep
+from howm.tables import report_tables
 
 VOID = {"meta", "img", "link", "br", "hr", "col", "input"}
 
@@ -128,18 +132,89 @@ def test_results_without_any_run_that_ended_make_a_page(tmp_path):
     assert "no luck & no money" in " ".join(page.words)
 
 
+def splits(folder):
+    """Training scenes, evaluation scenes, violations, hash and origin of the splits of a folder."""
+    return [(*row[5:7], *row[-3:]) for row in certificate_table(folder, read_results(folder)).rows]
+
+
 def test_the_split_is_that_of_the_data_or_of_the_seed(tmp_path):
     from howm.dataset import Amounts, make_dataset
-    from howm.storage import save_dataset
+    from howm.storage import file_hash, save_dataset
 
-    save(tmp_path, result(n=6, k=3, train_scenes=7))
-    (drawn,) = certificate_table(tmp_path, read_results(tmp_path)).rows
-    assert (drawn[5], drawn[-1]) == (7, "its seed")
+    split = seeded_split(6, 3, 0, train_scenes=7)
+    about = {"hash": "abc", "seed": 0, "split": split.hash}
+    save(tmp_path, result(n=6, k=3, train_scenes=7, scenes=10, data=about))
+    assert splits(tmp_path) == [(7, 10, "none", split.hash, "its seed")]
     small = Amounts(train_episodes=20, train_steps=2, eval_episodes=20, eval_steps=2)
-    save_dataset(make_dataset("shapes", 6, 3, amounts=small, train_scenes=7), tmp_path / "data/shapes-n6-k3-seed0.h5")
-    (read,) = certificate_table(tmp_path, read_results(tmp_path)).rows
-    assert (read[5], read[-1]) == (7, "its data")
-    assert read[-3] == drawn[-3] == "none"
+    path = tmp_path / "data/shapes-n6-k3-seed0.h5"
+    save_dataset(make_dataset("shapes", 6, 3, amounts=small, train_scenes=7), path)
+    assert splits(tmp_path)[0][-1] == "its seed"  # the file is not the one that was measured with
+    save(tmp_path, result(n=6, k=3, train_scenes=7, scenes=10, data=about | {"hash": file_hash(path)}))
+    assert splits(tmp_path) == [(7, 10, "none", split.hash, "its data")]
+
+
+@pytest.mark.parametrize("options", [{"consecutive": True}, {"eval_scenes": 10}])
+def test_a_split_that_the_seed_does_not_give_is_unknown(options, tmp_path):
+    split = seeded_split(10, 5, 0, **options)
+    about = {"hash": "abc", "seed": 0, "split": split.hash}
+    save(tmp_path, result(train_scenes=len(split.train), scenes=10, data=about))
+    assert splits(tmp_path) == [(len(split.train), 10, None, split.hash, "unknown")]
+
+
+@pytest.mark.parametrize("options", [{}, {"train_scenes": 100}, {"n": 5, "scenes": 1, "train_scenes": 1}])
+def test_the_split_of_an_older_result_is_that_of_its_seed_where_the_numbers_agree(options, tmp_path):
+    ((training, evaluation, *_, name, source),) = splits(save(tmp_path, result(**options)))
+    assert (training, evaluation) == ((1, 1) if "n" in options else (100, 100))
+    assert (name, source) == (seeded_split(options.get("n", 10), 5, 0).hash, "its seed, unchecked")
+
+
+@pytest.mark.parametrize("options", [{"scenes": 10}, {"n": 100}, {"data": {"fresh_seed": 0}}, {"train_scenes": 200}])
+def test_the_split_of_an_older_result_is_unknown_where_it_may_have_been_another(options, tmp_path):
+    """Of N = 100 objects, 100 evaluation scenes may be the consecutive ones."""
+    ((_, evaluation, *_, name, source),) = splits(save(tmp_path, result(**options)))
+    assert (evaluation, name, source) == (options.get("scenes", 100), None, "unknown")
+
+
+def test_a_result_without_measurements_is_one_error(tmp_path, capsys):
+    for name in ("eval", "eval_hard", "pool", "scenes", "unseen", "data"):
+        run = result()
+        del run[name]
+        save(tmp_path, run)
+        assert main(["report", str(tmp_path)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"cswm-n-seed0.json is no result of howm (it has no {name}); remove it" in line
+
+
+def test_other_worlds_are_listed_and_stay_out_of_the_papers_tables(tmp_path):
+    other = result(env="pixels", n=5, k=3, mrr=70.0)
+    for part in ("eval", "eval_hard"):
+        other[part] = dict.fromkeys(("2", "10"), other[part]["5"])
+    alone, beside = save(tmp_path / "alone", other), save(tmp_path / "beside", other, result())
+    save(beside / "negatives", other)
+    for folder, titles in ((alone, []), (beside, ["MRR on unseen scenes", "H@1 on unseen scenes"])):
+        tables = report_tables(read_results(folder))
+        assert list(tables)[: len(titles)] == titles
+        (table,) = tables["Other worlds"]
+        assert [column.name for column in table.columns[5:-1]] == ["2", "10", "2", "10"]
+        ((*names, first, _, _, _, scenes),) = table.rows
+        assert (names, str(first), scenes) == (["cswm-n", "pixels", 5, 3, 0], "70.0", other["unseen"])
+        write_report(folder, folder / "report.html")
+        text = " ".join(Page((folder / "report.html").read_text(encoding="utf-8")).words)
+        assert "cswm-n, pixels, N=5, K=3, seed 0 (another world)" in text
+        assert ("No run in Shapes or Rush Hour is here; in other worlds: one run." in text) == (folder == alone)
+    assert report_tables(read_results(save(tmp_path / "ours", result()))).get("Other worlds") is None
+
+
+def test_the_results_of_a_sweep_are_where_it_puts_them(tmp_path, capsys):
+    sweep = Sweep(tmp_path / "sweep", SweepConfig(methods=("cswm-n",), n=(10,)), results=tmp_path / "elsewhere")
+    sweep.begin()
+    save(tmp_path / "sweep" / "results", result(mrr=10.0))  # of an earlier beginning
+    save(tmp_path / "elsewhere", result(), result(seed=1))
+    assert [run["eval"]["5"]["mrr"] for run in read_results(tmp_path / "sweep").grid] == [90.0, 90.0]
+    assert main(["sweep", "status", str(tmp_path / "sweep")]) == 0
+    assert "2 ok" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "sweep")]) == 0
+    assert (tmp_path / "sweep" / "report.html").is_file()
 
 
 def test_a_model_of_the_package_is_shown_where_the_runs_are_not(tmp_path):

@@ -74,6 +74,7 @@ def test_results_say_how_they_were_made(run):
     results = evaluate_run(str(run), (1,))
     assert results["config"]["train"]["steps"] == 8
     assert results["config"]["model"]["hidden"] == 8
+    assert results["data"]["split"] == load_dataset(run.parent / "data.h5").split.hash
     assert [row["step"] for row in results["curve"]] == [4, 8]
     assert (
         min(row["held_out_loss"] for row in results["curve"])

@@ -59,11 +59,10 @@ def add_commands(commands: Any) -> None:
     )
     show.add_argument("run", help=_RUN)
     show.add_argument("-o", "--out", type=Path, required=True, help="the folder to write the pictures to")
-    show.add_argument(
-        "--fresh-seed", type=whole_number(0), default=0, help="of the episodes to choose from (default 0)"
-    )
+    show.add_argument("--data", type=Path, help="a dataset file to take an evaluation episode of (default: a new one)")
+    show.add_argument("--fresh-seed", type=whole_number(0), help="of the new episodes to choose from (default 0)")
     show.add_argument("--episode", type=whole_number(0), default=0, help="default 0")
-    show.add_argument("--steps", type=whole_number(1), default=10, help="default 10")
+    show.add_argument("--steps", type=whole_number(1), help="default 10, or as many as the data has")
 
     add_command(commands, "models", _models, "list the trained models that come with the package")
     add_command(commands, "theory", _theory, "check Proposition 4.1 and its corollary on an enumerated Object Library")
@@ -107,12 +106,20 @@ def _models(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     from howm.checkpoint import find_checkpoint, load_checkpoint, rebuild
     from howm.figures import figures, save_figure
-    from howm.results import fresh_episodes
+    from howm.results import fresh_episodes, stored_episodes
 
+    if options.data is not None and options.fresh_seed is not None:
+        raise HowmError("--fresh-seed makes its own episodes; leave out --data")
     checkpoint = load_checkpoint(find_checkpoint(options.run))
-    model = rebuild(checkpoint)
-    episodes = fresh_episodes(checkpoint, options.steps, options.fresh_seed, max(100, options.episode + 1)).unseen
-    drawn = figures(model, episodes, options.episode, options.steps)
+    if options.data is not None:
+        chosen = stored_episodes(checkpoint, options.data)
+    elif "library" in checkpoint.about["data"]:
+        episodes = max(100, options.episode + 1)
+        chosen = fresh_episodes(checkpoint, options.steps or 10, options.fresh_seed or 0, episodes)
+    else:
+        raise HowmError(f"{options.run} was trained on imported pictures, whose world is unknown; give --data FILE")
+    steps = options.steps or min(10, chosen.unseen.steps)
+    drawn = figures(rebuild(checkpoint, chosen.k), chosen.unseen, options.episode, steps)
     for name, figure in drawn.items():
         save_figure(figure, options.out / f"{name}.png")
         print(options.out / f"{name}.png")
