@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from howm.config import from_plain
+from howm.config import from_plain, to_plain
 from howm.dataset import Dataset
 from howm.errors import HowmError
 from howm.grid import Grid
@@ -174,7 +174,8 @@ def take_representation(model: WorldModel, config: dict[str, Any], path: Path) -
     if about["method"] is None:
         raise HowmError(f"{path} is a model of your own, whose representation cannot be told; give a run of a method")
     name = next(name for name, module in model.named_modules() if module is part)
-    if (about["model"] or {}).get(name) != config[name]:
+    made_with = to_plain(from_plain(find_method(about["method"]).model_config, about["model"], "model."))
+    if made_with.get(name) != config[name]:
         raise HowmError(
             f"{path} holds no representation with model.{name}={config[name]}; train one, or set that to its own"
         )

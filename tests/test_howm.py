@@ -31,7 +31,7 @@ from howm.results import evaluate_run, fresh_episodes
 from howm.storage import save_dataset
 from howm.train import train_run
 
-KINDS = ("proposals", "balanced", "slot_attention")
+KINDS = ({"kind": "proposals"}, {"kind": "balanced"}, {"kind": "slot_attention"}, {"decoder": "sprites"})
 AMOUNTS = Amounts(train_episodes=60, train_steps=10, eval_episodes=60, eval_steps=5)
 TINY = {
     "model": {"hidden": 16, "extractor": {"hidden": 16, "features": 16}},
@@ -61,7 +61,7 @@ def test_extractors_work_for_other_grids_numbers_and_cells(kind, grid, k, pixels
         "shapes", 12, k, grid=Grid(*grid), cell_pixels=pixels, amounts=replace(AMOUNTS, train_episodes=120)
     )
     spec = WorldSpec(12, k, grid[0] * pixels, grid[1] * pixels, pixels)
-    extractor = build_extractor(spec, ExtractorConfig(kind, hidden=16, features=16)).eval()
+    extractor = build_extractor(spec, ExtractorConfig(**kind, hidden=16, features=16)).eval()
     obs = pictures(data)
     slots = extractor.slots(obs)
     assert slots.shape == (20, k + 1, 16)
@@ -288,7 +288,7 @@ def test_gradient_reaches_the_binding_through_the_bound_action_alone(data):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_permuting_slots_changes_nothing_in_the_full_mdp(kind, data):
-    model = built(extractor={"kind": kind, "hidden": 16}).double().eval()
+    model = built(extractor={**kind, "hidden": 16}).double().eval()
     slots = model.represent(pictures(data, 6).double() / 255)
     order = torch.tensor([2, 0, 1, 3])
     action = torch.arange(6) * 4

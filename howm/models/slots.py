@@ -23,9 +23,10 @@ Kind = Literal["slot_attention", "balanced", "proposals"]
 
 @dataclass(frozen=True)
 class ExtractorConfig:
-    """``iterations`` is of the two kinds of attention alone."""
+    """``iterations`` is of the two kinds of attention alone, ``decoder`` of Slot Attention: the others draw sprites."""
 
     kind: Kind = "slot_attention"
+    decoder: Literal["broadcast", "sprites"] = "broadcast"
     slot: int = 16
     features: int = 64
     hidden: int = 128
@@ -48,11 +49,6 @@ class Extractor(nn.Module, ABC):
         super().__init__()
         self.k, self.spec = spec.k, spec
         self.features = CellFeatures(spec, config.features)
-        self.position = nn.Parameter(torch.randn(spec.cells, config.features))
-
-    def located(self, obs: Tensor) -> Float[Tensor, "B cells features"]:
-        """What is in each cell, and where that cell is."""
-        return torch.relu(self.features(obs)) + self.position
 
     @abstractmethod
     def slots(self, obs: Tensor) -> Float[Tensor, "B S D"]:
@@ -111,7 +107,12 @@ class _SpriteExtractor(Extractor):
 
     def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
         super().__init__(spec, config)
+        self.position = nn.Parameter(torch.randn(spec.cells, config.features))
         self.sprite_decoder = WhatAndWhere(spec, config)
+
+    def located(self, obs: Tensor) -> Float[Tensor, "B cells features"]:
+        """What is in each cell, and where that cell is."""
+        return torch.relu(self.features(obs)) + self.position
 
     def draw_cells(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B cells values"]:
         return self.sprite_decoder.compose(*self.sprite_decoder(slots[:, :-1]))
@@ -262,7 +263,10 @@ class BalancedAttention(_SpriteExtractor):
 
 
 class SlotAttention(Extractor):
-    """The paper's: Gaussian slots with learned mean and spread, softmax over slots, broadcast decoder with alphas.
+    """The paper's: Gaussian slots with learned mean and spread, softmax over slots; each cell is told where it lies.
+
+    The decoder broadcasts each slot to all cells, where it paints with an alpha of its own for every pixel, or draws
+    one sprite for each slot: then no slot can hold a region in the place of an object.
 
     The noise of the slots is drawn anew for every picture in training. Otherwise it is fixed, or the same picture
     would not have the same slots. Any of the K+1 slots may hold an object.
@@ -270,6 +274,7 @@ class SlotAttention(Extractor):
 
     has_background = False
     noise: Tensor
+    borders: Tensor
 
     def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
         super().__init__(spec, config)
@@ -277,6 +282,18 @@ class SlotAttention(Extractor):
         self.mean, self.log_spread = nn.Parameter(torch.zeros(config.slot)), nn.Parameter(torch.zeros(config.slot))
         nn.init.xavier_uniform_(self.mean.data.unsqueeze(0))
         self.register_buffer("noise", torch.randn(spec.k + 1, config.slot))
+        self.register_buffer("borders", _borders(spec))
+        self.position = nn.Linear(4, config.features)
+        self.mix = nn.Sequential(
+            nn.LayerNorm(config.features),
+            nn.Linear(config.features, config.features),
+            nn.ReLU(),
+            nn.Linear(config.features, config.features),
+        )
+        self.sprite_decoder: WhatAndWhere | None = None
+        if config.decoder == "sprites":
+            self.sprite_decoder = WhatAndWhere(spec, config)
+            return
         self.place = nn.Parameter(torch.randn(spec.cells, config.slot))
         self.decoder = nn.Sequential(
             nn.Linear(config.slot, config.hidden),
@@ -290,7 +307,8 @@ class SlotAttention(Extractor):
         size = (len(obs), *self.noise.shape)
         noise = torch.randn(size, device=obs.device) if self.training else self.noise.expand(size)
         begin = self.mean + self.log_spread.exp() * noise
-        return _normalised(self.attention(self.located(obs), begin))
+        located = self.mix(torch.relu(self.features(obs)) + self.position(self.borders))
+        return _normalised(self.attention(located, begin))
 
     def decode(
         self, slots: Float[Tensor, "B S D"]
@@ -300,9 +318,16 @@ class SlotAttention(Extractor):
         return painted[..., :3], torch.softmax(painted[..., 3], dim=1)
 
     def masks(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B S cells pixels"]:
-        return self.decode(slots)[1]
+        if self.sprite_decoder is None:
+            return self.decode(slots)[1]
+        _, where = self.sprite_decoder(slots)
+        masks: Tensor = (where + 1e-8) / (where + 1e-8).sum(dim=1, keepdim=True)
+        return masks.unsqueeze(-1).expand(-1, -1, -1, self.spec.cell_pixels**2)
 
     def draw_cells(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B cells values"]:
+        if self.sprite_decoder is not None:
+            sprites, where = self.sprite_decoder(slots)
+            return self.sprite_decoder.compose(sprites, where)
         colours, masks = self.decode(slots)
         return (masks.unsqueeze(-1) * colours).sum(dim=1).flatten(2)
 
@@ -310,6 +335,13 @@ class SlotAttention(Extractor):
         """How much of a pixel its first owner has, on average."""
         with torch.no_grad():
             return self.masks(slots).amax(dim=1).mean()
+
+
+def _borders(spec: WorldSpec) -> Float[Tensor, "cells 4"]:
+    """How far each cell is from the four borders, as a share of the picture."""
+    rows, columns = spec.height // spec.cell_pixels, spec.width // spec.cell_pixels
+    down, right = torch.meshgrid(torch.linspace(0, 1, rows), torch.linspace(0, 1, columns), indexing="ij")
+    return torch.stack([down, right, 1 - down, 1 - right], dim=-1).flatten(0, 1)
 
 
 def _normalised(slots: Tensor) -> Tensor:
