@@ -9,7 +9,14 @@ from howm.cli import _parser
 
 MODULES = {  # those that the guides speak of, beside the public names
     "howm.hub": ("push", "pull"),
+    "howm.train": ("train_run",),
+    "howm.checkpoint": ("load_checkpoint",),
     "howm.results": ("evaluate_run",),
+    "howm.plan": ("SweepConfig", "Variant"),
+    "howm.sweep": ("Sweep",),
+    "howm.engines": ("run_local", "run_on_ray"),
+    "howm.collected": ("read_results",),
+    "howm.report": ("write_report",),
     "howm.diagnosis": ("diagnose", "Diagnosis"),
     "howm.equivariance": ("equivariance_error",),
     "howm.interop": ("import_cswm", "export_cswm", "export_minari"),

@@ -10,9 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 import howm
+from howm import METHODS
 from howm.cli import main
+from howm.config import from_plain, to_plain
+from howm.plan import SweepConfig
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -69,6 +73,19 @@ def test_no_other_page_has_blocks_that_nobody_runs():
     for page in PAGES:
         languages = {language for language, _ in BLOCK.findall(TEXTS[page.name])}
         assert page.name in ("tutorial.md", "own.md") or not languages & {"sh", "python", "bash", "console"}, page
+
+
+def test_the_keys_of_a_grid_are_those_of_the_code():
+    shown = dict(re.findall(r"^\| `(\w+)` \| (.+?) \| .+ \|$", TEXTS["sweeps.md"], flags=re.MULTILINE))
+    expected = to_plain(SweepConfig())
+    assert list(shown) == list(expected)
+    for name, value in expected.items():
+        if shown[name].startswith("`"):
+            assert yaml.safe_load(shown[name].strip("`")) == (list(value) if isinstance(value, tuple) else value)
+        else:
+            assert value in (None, tuple(METHODS))
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", TEXTS["sweeps.md"], flags=re.MULTILINE | re.DOTALL)
+    assert len(from_plain(SweepConfig, yaml.safe_load(example)).cells()) == 4
 
 
 def test_included_parts_exist():
