@@ -104,14 +104,18 @@ def spec_of(dataset: Dataset) -> WorldSpec:
 
 
 def versions() -> dict[str, str]:
-    """What made a run; the commit where the package is used from a clone of its repository."""
+    """What made a run; the commit, and whether it was changed, where the package is used from its repository."""
     found = {"howm": __version__, "torch": torch.__version__, "python": platform.python_version()}
     root = Path(__file__).parents[1]
     if (root / ".git").exists():
         with suppress(OSError, subprocess.SubprocessError):
-            asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
-            found["commit"] = asked.stdout.strip()
+            changed = _git(root, "status", "--porcelain", "--", "howm")
+            found["commit"] = _git(root, "rev-parse", "HEAD") + ("-dirty" if changed else "")
     return found
+
+
+def _git(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def shipped() -> list[str]:

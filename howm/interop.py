@@ -32,12 +32,15 @@ HELD_OUT = 10  # one episode in so many becomes an evaluation path where there i
 ENVIRONMENTS = {"shapes": "howm/Shapes-v0", "rush_hour": "howm/RushHour-v0"}
 
 
-def import_cswm(train: Path, eval: Path, eval_seen: Path | None, n: int, k: int, cell_pixels: int = 10) -> Dataset:
+def import_cswm(
+    train: str | Path, eval: str | Path, eval_seen: str | Path | None, n: int, k: int, cell_pixels: int = 10
+) -> Dataset:
     """Read pixel data; objects are known, and unseen scenes can be certified, where the files have ``ids``.
 
     Without ``eval_seen``, a tenth of each training scene's episodes (at least one, where it has two) leaves the
     training data, and the beginnings of those episodes, as long as evaluation episodes, take its place.
     """
+    train, eval, eval_seen = Path(train), Path(eval), None if eval_seen is None else Path(eval_seen)
     if not 1 <= k <= n:
         raise HowmError(f"scenes of k={k} objects cannot come from a library of n={n}; give 1 <= k <= n")
     training = _read_file(train, n, k)

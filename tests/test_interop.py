@@ -45,7 +45,7 @@ def exported(dataset: Dataset, folder: Path) -> dict[str, Path]:
 
 def imported(paths: dict[str, Path], **options: Any) -> Dataset:
     arguments = {"eval_seen": paths.get("eval_seen"), "n": N, "k": K, "cell_pixels": 1} | options
-    return import_cswm(paths["train"], paths["eval"], **arguments)
+    return import_cswm(str(paths["train"]), paths["eval"], **arguments)
 
 
 def episode_files(folder: Path, change: Callable[[h5py.File], object] = lambda file: None) -> dict[str, Path]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,7 @@ def test_results_say_how_they_were_made(run):
         == load_checkpoint(run / "best.safetensors").about["best_held_out_loss"]
     )
     assert results["versions"].keys() >= {"howm", "torch", "python"}
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", results["versions"].get("commit", "0" * 40))
 
 
 def test_a_line_of_metrics_that_a_kill_cut_short_is_left_out(run, tmp_path):
