@@ -208,10 +208,14 @@ def _html(cell: Cell) -> str:
     return prose(as_text(cell))
 
 
-def _mood(cell: Cell) -> list[str]:
+def _status(cell: Cell) -> str:
     if cell is None:
-        return ["missing"]
-    return ["word"] if cell in ("OM", "failed") else []
+        return "missing"
+    return str(cell) if cell in ("OM", "failed") else "ok"
+
+
+def _mood(cell: Cell) -> list[str]:
+    return {"ok": [], "missing": ["missing"]}.get(_status(cell), ["word"])
 
 
 def _bar(column: Column, cell: Cell) -> str:
@@ -246,12 +250,10 @@ def csv_file(tables: Sequence[Table]) -> str:
             for column, cell in list(zip(table.columns, row, strict=True))[table.labels :]:
                 if cell == "":
                     continue  # there is nothing to measure
-                known: list[Cell | float] = [cell, "", "", "ok"]
+                known: list[Any] = [cell if _status(cell) == "ok" else "", "", ""]
                 if isinstance(cell, Spread):
-                    known = [cell.mean, "" if cell.sd is None else cell.sd, cell.seeds, "ok"]
-                elif mood := _mood(cell):
-                    known = ["", "", "", cell if mood == ["word"] else "missing"]
-                writer.writerow([table.title, label, column.group, column.name, *known])
+                    known = [cell.mean, "" if cell.sd is None else cell.sd, cell.seeds]
+                writer.writerow([table.title, label, column.group, column.name, *known, _status(cell)])
     return file.getvalue()
 
 
