@@ -74,7 +74,20 @@ def test_cells_are_means_over_seeds_with_the_paper_under_them(tmp_path):
 
 def test_the_paper_says_nothing_of_the_hard_pool(tmp_path):
     table = mrr_table(read_results(save(tmp_path, result())), "shapes", "eval_hard")
-    assert {row[1] for row in table.rows} == {"ours"}
+    assert {row[1] for row in table.rows} == {"ours", "control"}
+
+
+def test_doing_nothing_ends_each_table_of_scores(tmp_path):
+    still = {steps: {"h1": 20.0, "mrr": 30.0} for steps in ("1", "5", "10")}
+    controls = {"do_nothing": {"eval": still, "eval_hard": still}}
+    results = read_results(save(tmp_path, result("howm", controls=controls), result(n=20)))
+    found = report_tables(results)
+    for name, entries in (("MRR", [*["30.0"] * 3, "missing"]), ("H@1", ["20.0"] * 3)):
+        for table in found[f"{name} on unseen scenes"]:
+            assert table.rows[-1][:2] == ("do_nothing", "control")
+            assert texts(table, "do_nothing", "control", "N = 10") == ["1", *entries]
+            assert set(texts(table, "do_nothing", "control", "N = 20")) == {"missing"}  # not of another encoder
+            assert "with the encoder of howm" in table.note
 
 
 def test_what_did_not_end_well_is_named(tmp_path):
