@@ -106,7 +106,10 @@ def test_the_tables_lie_beside_the_page(written):
     assert {row["table"] for row in rows} <= set(titles)
     assert len(titles) == len(set(titles))
     assert markdown.read_text(encoding="utf-8").count("\n## ") + 1 == len(titles)
-    assert latex.read_text(encoding="utf-8").count(r"\begin{table}") == len(titles)
+    text = latex.read_text(encoding="utf-8")
+    assert text.count(r"\begin{table}") == len(titles)
+    assert text.isascii()
+    assert "?" not in text
 
 
 def test_the_summary_is_computed(folder):

@@ -290,6 +290,28 @@ def test_latex_is_escaped_and_its_rows_are_of_one_length():
     assert {line.replace(r"\&", "").count("&") for line in body} == {3}
 
 
+def test_latex_raises_powers_lowers_indices_and_has_no_letter_that_it_cannot_print():
+    assert latex("Σ_N, Σ_K, Σ_x") == r"$\Sigma_N$, $\Sigma_K$, $\Sigma$\_x"
+    assert latex("10⁶ and 10⁻¹²") == r"10$^{6}$ and 10$^{-12}$"
+    assert latex("‘so’ −1 漢\n") == "`so' $-$1 ?\n"
+
+
+def test_a_wide_table_is_shrunk_to_the_text_in_latex():
+    columns = tuple(Column(f"c{i}") for i in range(9))
+    wide, narrow = (Table("t", "", columns[:width], (tuple(range(width)),)) for width in (9, 8))
+    lines = to_latex(wide).splitlines()
+    assert lines[3] == r"\resizebox{\textwidth}{!}{%"
+    assert lines[-2:] == [r"\end{tabular}}", r"\end{table}"]
+    assert "resizebox" not in to_latex(narrow)
+    text = FORMATS["tex"]([wide])
+    assert text.count("{") == text.count("}")
+    assert [line for line in text.splitlines() if line.startswith("%")] == [
+        r"% \usepackage{booktabs}",
+        r"% \usepackage{graphicx}",
+        r"% \usepackage[T1]{fontenc}",
+    ]
+
+
 def test_csv_and_json_can_be_read_again():
     rows = list(csv.DictReader(io.StringIO(csv_file([TABLE]))))
     assert [tuple(row.values())[1:] for row in rows] == [
