@@ -19,7 +19,7 @@ from howm.published import published
 from howm.scenes import SceneSplit, seeded_split
 from howm.storage import file_hash, load_dataset, written_whole
 from howm.table import FORMATS, Cell, Column, Table, prose, to_html
-from howm.tables import POOLS, TITLES, negative_groups, report_tables
+from howm.tables import POOLS, TITLES, negative_groups, report_tables, sizes_of
 from howm.version import __version__
 
 
@@ -174,6 +174,7 @@ def _count(number: int, noun: str) -> str:
 def missing(results: Results) -> list[str]:
     """What a reader may look for in vain."""
     said = [f"{TITLES[env]}: no run with five objects in a scene." for env in TITLES if not results.paper(env)]
+    said += [text for env in results.worlds() if (text := _not_run(results, env))]
     said += [] if results.negatives else ["Negative sampling: there is no folder negatives."]
     said += [] if results.ablation else ["Ablation: there is no folder ablation."]
     said += [] if results.transfer else ["Other numbers of objects: there is no folder transfer."]
@@ -182,6 +183,21 @@ def missing(results: Results) -> list[str]:
     masked = sum("segmentation" in run for run in results.finished())
     said += [] if masked else ["Segmentation: no result of the grid has it."]
     return said
+
+
+def _not_run(results: Results, env: str) -> str:
+    """The cells of the tables of a world that are empty, methods that lack the same sizes together."""
+    lacking: dict[tuple[int, ...], list[str]] = {}
+    for method in METHODS:
+        sizes = sizes_of(env, results.paper(env))
+        lacking.setdefault(tuple(n for n in sizes if not results.of(env, 5, n, method)), []).append(method)
+    parts = [f"N = {_and(sizes)}: {_and(methods)}" for sizes, methods in lacking.items() if sizes]
+    return f"{TITLES[env]}, not run at {'; at '.join(parts)}." if parts else ""
+
+
+def _and(things: Sequence[object]) -> str:
+    *most, last = map(str, things)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 # Charts.

@@ -15,6 +15,7 @@ from howm.charts import Chart, Line, draw, number, ticks
 from howm.cli import main
 from howm.collected import read_results
 from howm.errors import HowmError
+from howm.models.methods import METHODS
 from howm.plan import SweepConfig
 from howm.report import certificate_table, missing, summary, write_report
 from howm.scenes import seeded_split
@@ -127,6 +128,15 @@ def test_what_is_missing_is_said(tmp_path):
     said = " ".join(missing(read_results(save(tmp_path, result(curve=[])))))
     for words in ("Rush Hour", "negatives", "ablation", "transfer", "1 of 1 results", "Segmentation"):
         assert words in said
+
+
+def test_cells_that_were_not_run_are_listed(tmp_path):
+    runs = [result(method, n=n) for method in METHODS for n in (5, 10, 20, 30) if (method, n) != ("cwm-n", 20)]
+    save(tmp_path, *runs[:-2], result("cswm-n", "rush_hour"), failure(env="rush_hour", n=20))
+    shapes, rush_hour = [text for text in missing(read_results(tmp_path)) if "not run" in text]
+    assert shapes == "Shapes, not run at N = 20: cwm-n; at N = 20 and 30: howm."
+    others = ", ".join([*METHODS][1:-1])
+    assert rush_hour == f"Rush Hour, not run at N = 5: cswm-n; at N = 5, 10 and 20: {others} and howm."
 
 
 def test_results_without_any_run_that_ended_make_a_page(tmp_path):
