@@ -6,6 +6,7 @@ It needs nothing from elsewhere and holds no clock: the same results give the sa
 import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import comb
 from pathlib import Path
 from statistics import mean
@@ -333,9 +334,8 @@ def _phase(run: Result) -> int:
 def _curve_chart(title: str, lines: Sequence[tuple[str, str, Result]]) -> str:
     drawn = tuple(Line(name, style, _curve(run), "none") for name, style, run in lines)
     last = max(point[0] for line in drawn for point in line.points)
-    phases = {_phase(run) for _, _, run in lines} - {0}
-    rule = phases.pop() if len(phases) == 1 else None
-    return draw(Chart(title, "step", "held-out loss", drawn, tuple(ticks(0, last, False)), log_y=True, rule=rule))
+    phases = tuple(sorted({_phase(run) for _, _, run in lines} - {0}))
+    return draw(Chart(title, "step", "held-out loss", drawn, tuple(ticks(0, last, False)), log_y=True, rules=phases))
 
 
 def _curves(results: Results) -> list[Figure]:
@@ -348,8 +348,9 @@ def _curves(results: Results) -> list[Figure]:
         lines = [(f"N = {run['n']}, seed {run['seed']}", f"size-{sizes.index(run['n'])}", run) for run in some]
         panels.append(_curve_chart(title, lines))
     note = (
-        "Loss on held-out training episodes. At the upright line the representation ends and the transition begins; "
-        "of MONet, whose first loss is a likelihood, the error of its reconstructions is shown."
+        "Loss on held-out training episodes. At an upright line the representation ends and the transition begins "
+        "(a line for each length, where runs differ in it); of MONet, whose first loss is a likelihood, the error of "
+        "its reconstructions is shown."
     )
     legend = tuple((f"N = {n}", f"size-{i}") for i, n in enumerate(sizes))
     return [Figure("Learning curves", note, tuple(panels), legend)] if panels else []
@@ -357,17 +358,18 @@ def _curves(results: Results) -> list[Figure]:
 
 def _negatives(results: Results) -> Figure:
     groups = negative_groups(results)
-    styles = ("controlled", "uncontrolled")
+    marks = {"controlled": "dot", "uncontrolled": "halo"}  # both are seen where they are equal
     panels = []
     for env in dict.fromkeys(env for env, _, _ in groups):
-        for measure, name in (("h1", "H@1"), ("mrr", "MRR")):
+        for pool, measure in product(POOLS, ("h1", "mrr")):
+            name = {"h1": "H@1", "mrr": "MRR"}[measure]
             lines = []
-            for style in styles:
+            for style, mark in marks.items():
                 runs = [run for (world, _, way), some in groups.items() if (world, way) == (env, style)
                         for run in ended(some)]  # fmt: skip
-                lines.append(Line(style, style, _against_n(runs, score("eval", "5", measure))))
+                lines.append(Line(style, style, _against_n(runs, score(pool, "5", measure)), mark))
             ticks = tuple(sorted({float(n) for world, n, _ in groups if world == env}))
-            panels.append(draw(Chart(f"{TITLES[env]}, {name} after 5 steps", "objects in the library", f"{name}, %",
+            panels.append(draw(Chart(f"{TITLES[env]}, {name}, {POOLS[pool]}", "objects in the library", f"{name}, %",
                                      tuple(lines), ticks, log_x=True, y_range=(0, 100))))  # fmt: skip
         curves = [
             (f"{way}, N = {n}, seed {run['seed']}", way, run)
@@ -379,8 +381,11 @@ def _negatives(results: Results) -> Figure:
             panels.append(_curve_chart(f"{TITLES[env]}, held-out loss", curves))
     if not panels:
         return Figure("Controlled negatives", "Missing: there is no folder negatives with runs of Σ_N-CSWM.", ())
-    note = "Σ_N-CSWM in the paper's pool, with half of the negatives from the same scene (controlled) and without."
-    return Figure("Controlled negatives", note, tuple(panels), tuple((style, style) for style in styles))
+    note = (
+        "Σ_N-CSWM after five steps, with half of the negatives from the same scene (controlled, dots) and without "
+        "(uncontrolled, rings)."
+    )
+    return Figure("Controlled negatives", note, tuple(panels), tuple((style, style) for style in marks))
 
 
 # Pictures of what was learned.

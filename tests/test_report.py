@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from howm.collected import read_results
 from howm.errors import HowmError
 from howm.models.methods import METHODS
 from howm.plan import SweepConfig
-from howm.report import certificate_table, missing, summary, write_report
+from howm.report import certificate_table, draw_figures, missing, summary, write_report
 from howm.scenes import seeded_split
 from howm.sweep import Sweep
 from howm.tables import report_tables
@@ -261,6 +262,30 @@ def test_errors_are_one_line(folder, tmp_path, capsys):
 
 
 # Charts.
+
+
+def figure(results, title):
+    (found,) = [one for one in draw_figures(results) if one.title == title]
+    return found
+
+
+def test_equal_results_of_negatives_are_both_seen_in_both_pools(folder):
+    panels = figure(read_results(folder), "Controlled negatives").panels[:4]
+    names = ("H@1, paper's pool", "MRR, paper's pool", "H@1, hard pool", "MRR, hard pool")
+    for panel, name in zip(panels, names, strict=True):
+        assert escape(f"Shapes, {name}") in panel
+        dot, halo = re.findall(r'<g class="(?:un)?controlled (\w+)">.*?<circle [^>]* r="([\d.]+)"/>', panel)
+        assert (dot[0], halo[0]) == ("dot", "halo")
+        assert float(halo[1]) > float(dot[1]) + 1
+
+
+def test_learning_curves_have_an_upright_line_for_each_end_of_a_phase(tmp_path):
+    curve = [{"step": step, "held_out_loss": 0.5} for step in (0, 500, 1000, 5000)]
+    for n, steps in ((10, 800), (20, 800), (30, 3000)):
+        save(tmp_path, result("howm", n=n, curve=curve, config={"represent": {"steps": steps}}))
+    save(tmp_path, result(curve=curve))
+    plain, howm = figure(read_results(tmp_path), "Learning curves").panels
+    assert (plain.count('class="rule"'), howm.count('class="rule"')) == (0, 2)
 
 
 def test_ticks_are_round_and_few():
