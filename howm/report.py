@@ -4,7 +4,7 @@ It needs nothing from elsewhere and holds no clock: the same results give the sa
 """
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import comb
@@ -20,7 +20,7 @@ from howm.published import published
 from howm.scenes import SceneSplit, seeded_split
 from howm.storage import file_hash, load_dataset, written_whole
 from howm.table import FORMATS, Cell, Column, Table, prose, to_html
-from howm.tables import POOLS, TITLES, negative_groups, report_tables, sizes_of
+from howm.tables import ENCODER, POOLS, TITLES, control, negative_groups, report_tables, sizes_of
 from howm.version import __version__
 
 
@@ -124,27 +124,36 @@ def summary(results: Results) -> tuple[str, str]:
 
 
 def _finding(done: Sequence[Result]) -> str:
-    """The method whose worst cell is best, with the others' and the control beside it."""
-    cells: dict[str, dict[tuple[str, int, int], list[float]]] = {}
-    still: list[float] = []
+    """The method whose worst setting is best, among the settings that the methods have in common."""
+    measure = score("eval_hard", "5")
+    settings: dict[str, dict[tuple[str, int, int], list[Result]]] = {}
     for run in done:
-        found = score("eval_hard", "5")(run)
-        if found is not None and run["n"] > run["k"]:
-            cells.setdefault(run["method"], {}).setdefault((run["env"], run["n"], run["k"]), []).append(found)
-            still += [y for y in [_nothing([run], "eval_hard", "5")] if y is not None]
-    if not cells:
+        if measure(run) is not None and run["n"] > run["k"]:
+            settings.setdefault(run["method"], {}).setdefault((run["env"], run["n"], run["k"]), []).append(run)
+    if not settings:
         return "None of them has been measured five steps ahead in unseen scenes."
-    worst = {method: min(mean(values) for values in found.values()) for method, found in cells.items()}
-    best = max(worst, key=lambda method: (round(worst[method], 1), len(cells[method])))
-    text = (
-        f"Five steps ahead in unseen scenes, {METHODS[best].title} has an MRR of {worst[best]:.1f} % or more in the "
-        f"hard pool, in {_count(len(cells[best]), 'world')}"
-    )
-    text += f", where predicting no change has {max(still):.1f} % at most" if still else ""
-    others = sorted((method for method in worst if method != best), key=lambda method: -worst[method])
+    by_number = sorted(settings, key=lambda method: -len(settings[method]))
+    compared, common = [by_number[0]], {*settings[by_number[0]]}
+    for method in by_number[1:]:
+        if both := common & settings[method].keys():
+            compared, common = [*compared, method], both
+
+    def worst(method: str, some: Collection[tuple[str, int, int]]) -> float:
+        return min(_mean(settings[method][setting], measure) or 0 for setting in some)
+
+    best, *others = sorted(compared, key=lambda method: -round(worst(method, common), 1))
+    text = f"Five steps ahead in unseen scenes, {METHODS[best].title} has an MRR of {worst(best, common):.1f} % or more"
+    text += f" in the hard pool in {'the ' * bool(others)}{_count(len(common), 'setting')} (world, N and K)"
     if others:
-        text += f"; next is {METHODS[others[0]].title} with {worst[others[0]]:.1f} %"
-        text += f" in {_count(len(cells[others[0]]), 'world')}"
+        among = "" if len(compared) == len(settings) else f"{_count(len(compared))} of "
+        text += f" that {among}the {_count(len(settings), 'method')} have in common"
+    runs = [run for method in compared for setting in common for run in settings[method][setting]]
+    still = [y for run in runs if (y := control("do_nothing", measure)(run)) is not None]
+    text += f", where predicting no change has {max(still):.1f} % at most" if still else ""
+    text += f"; next is {METHODS[others[0]].title} with {worst(others[0], common):.1f} %" if others else ""
+    if len(settings[best]) > len(common):
+        whole = _count(len(settings[best]), "setting")
+        text += f". In all its {whole} {METHODS[best].title} has {worst(best, settings[best]):.1f} % or more"
     return f"{text}."
 
 
@@ -162,14 +171,16 @@ def glance(results: Results) -> str | None:
         dots = tuple(y for y in found if y is not None)
         if dots or (theirs and method != "howm-paper"):
             strips.append(Strip(METHODS[method].title, f"m-{method}", dots, tuple(theirs)))
-    still = [y for run in runs if (y := _nothing([run], "eval_hard", "5")) is not None]
-    strips.append(Strip("do nothing", "control", tuple(still)))
+    settings = dict.fromkeys((run["env"], run["n"]) for run in runs)
+    found = [_nothing([run for run in runs if (run["env"], run["n"]) == one], "eval_hard", "5") for one in settings]
+    strips.append(Strip("do nothing", "control", tuple(y for y in found if y is not None)))
     return draw_strips("MRR in the hard pool after five steps", strips) if runs else None
 
 
-def _count(number: int, noun: str) -> str:
+def _count(number: int, noun: str = "") -> str:
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-    return f"{words[number] if number < len(words) else number} {noun}{'' if number == 1 else 's'}"
+    word = words[number] if number < len(words) else str(number)
+    return f"{word} {noun}{'' if number == 1 else 's'}" if noun else word
 
 
 def missing(results: Results) -> list[str]:
@@ -202,6 +213,11 @@ def _and(things: Sequence[object]) -> str:
 
 
 # Charts.
+
+NOTHING = f"do nothing ({ENCODER}'s encoder)"
+ABOUT_NOTHING = (
+    f"Doing nothing is {ENCODER}'s own encoding of the first frame; it is missing where {ENCODER} was not run."
+)
 
 
 def draw_figures(results: Results) -> list[Figure]:
@@ -258,14 +274,18 @@ def _by_size(results: Results) -> Figure | None:
                     if method != "howm-paper" and (points := _papers(env, method))
                 ]
             else:
-                still = _against_n(runs, lambda run: _nothing([run], "eval_hard", "5"))
-                lines.append(Line("do nothing", "control", still))
+                sizes = sorted({run["n"] for run in runs})
+                still = [(n, _nothing([run for run in runs if run["n"] == n], pool, "5")) for n in sizes]
+                lines.append(Line(NOTHING, "control", tuple(still)))
             title = f"{TITLES[env]}, {name}"
             panels.append(draw(Chart(title, "objects in the library", "MRR, %", tuple(lines),
                                      _sizes(runs), log_x=True, y_range=(0, 100))))  # fmt: skip
-    note = "MRR on unseen scenes after five steps. At N = K = 5 nothing is unseen. Rings are the paper's numbers."
+    note = (
+        "MRR on unseen scenes after five steps. At N = K = 5 nothing is unseen. Rings are the paper's numbers. "
+        f"{ABOUT_NOTHING}"
+    )
     everything = [run for _, runs in _panels(results) for run in runs]
-    legend = _legend(everything, ("do nothing", "control"))
+    legend = _legend(everything, (NOTHING, "control"))
     return Figure("MRR by library size", note, tuple(panels), legend) if panels else None
 
 
@@ -289,16 +309,17 @@ def _by_steps(results: Results) -> Figure | None:
                     points = tuple((float(k), y) for k, y in found if y is not None)
                     lines.append(Line(METHODS[method].title, f"m-{method}", points))
                 still = [(float(k), _nothing(some, pool, str(k))) for k in steps]
-                lines.append(Line("do nothing", "control", tuple((k, y) for k, y in still if y is not None)))
+                lines.append(Line(NOTHING, "control", tuple((k, y) for k, y in still if y is not None)))
                 panels.append(draw(Chart(f"{TITLES[env]}, N = {n}, {name}", "steps", "MRR, %", tuple(lines),
                                          tuple(steps), log_x=True, y_range=(0, 100))))  # fmt: skip
-    note = "MRR on unseen scenes. Doing nothing is the mean over the encoders of all methods."
-    legend = _legend(everything, ("do nothing", "control"))
+    note = f"MRR on unseen scenes. {ABOUT_NOTHING}"
+    legend = _legend(everything, (NOTHING, "control"))
     return Figure("MRR by steps", note, tuple(panels), legend) if panels else None
 
 
 def _nothing(runs: Sequence[Result], pool: str, steps: str) -> float | None:
-    return _mean(runs, lambda run: score(pool, steps)(run.get("controls", {}).get("do_nothing", {})))
+    """What predicting no change has, seen through one and the same encoder."""
+    return _mean([run for run in runs if run["method"] == ENCODER], control("do_nothing", score(pool, steps)))
 
 
 def _by_cost(results: Results) -> Figure | None:

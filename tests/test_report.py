@@ -120,9 +120,28 @@ def test_the_summary_is_computed(folder):
         "6 runs of two methods in Shapes and Rush Hour, with libraries of 5 to 20 objects, are measured here; "
         "1 ran out of memory; 1 failed."
     )
-    assert "Σ_N-CSWM has an MRR of 90.0 % or more in the hard pool, in three worlds" in second
-    assert "predicting no change has 10.0 % at most" in second
-    assert "next is C-WM(N) with 40.0 % in one world" in second
+    assert second == (
+        "Five steps ahead in unseen scenes, Σ_N-CSWM has an MRR of 92.0 % or more in the hard pool in the one setting "
+        "(world, N and K) that the two methods have in common, where predicting no change has 10.0 % at most; next is "
+        "C-WM(N) with 40.0 %. In all its three settings Σ_N-CSWM has 90.0 % or more."
+    )
+
+
+def test_a_method_with_fewer_settings_does_not_look_better_for_it(tmp_path):
+    save(tmp_path, result("howm", n=10, mrr=100.0), result("howm", n=20, mrr=70.0), result("cwm-n", n=10, mrr=80.0))
+    save(tmp_path, result("cswm-k", n=6, k=3, mrr=99.0))  # has nothing in common with the others
+    second = summary(read_results(tmp_path))[1]
+    assert "HOWM (ours) has an MRR of 100.0 % or more" in second
+    assert "in the one setting (world, N and K) that two of the three methods have in common" in second
+    assert second.endswith("next is C-WM(N) with 80.0 %. In all its two settings HOWM (ours) has 70.0 % or more.")
+
+
+def test_a_single_method_is_compared_with_nothing(tmp_path):
+    second = summary(read_results(save(tmp_path, result(), result(n=20, mrr=80.0))))[1]
+    assert second == (
+        "Five steps ahead in unseen scenes, Σ_N-CSWM has an MRR of 80.0 % or more in the hard pool in two settings "
+        "(world, N and K), where predicting no change has 10.0 % at most."
+    )
 
 
 def test_what_is_missing_is_said(tmp_path):
@@ -277,6 +296,26 @@ def test_equal_results_of_negatives_are_both_seen_in_both_pools(folder):
         dot, halo = re.findall(r'<g class="(?:un)?controlled (\w+)">.*?<circle [^>]* r="([\d.]+)"/>', panel)
         assert (dot[0], halo[0]) == ("dot", "halo")
         assert float(halo[1]) > float(dot[1]) + 1
+
+
+def test_doing_nothing_is_that_of_one_encoder(tmp_path):
+    def controls(mrr):
+        return {"do_nothing": {pool: {"5": {"mrr": mrr}} for pool in ("eval", "eval_hard")}}
+
+    save(tmp_path, *(result(n=n, controls=controls(60.0)) for n in (10, 20, 30)))
+    save(tmp_path, *(result("howm", n=n, controls=controls(20.0)) for n in (10, 30)))
+    results = read_results(tmp_path)
+    by_size = figure(results, "MRR by library size")
+    line = re.search(r'<g class="control .*?</g>', by_size.panels[1])[0]
+    assert line.count("<circle") == 2
+    assert "<path" not in line  # broken where howm was not run
+    assert "do nothing (howm&#x27;s encoder) 20" in by_size.panels[1]
+    by_steps = figure(results, "MRR by steps")
+    said = [re.search(r"do nothing \(howm&#x27;s encoder\) (\w+)", panel)[1] for panel in by_steps.panels]
+    assert said == ["20", "missing", "20"] * 2
+    for one in (by_size, by_steps):
+        assert one.legend[-1][0] == "do nothing (howm's encoder)"
+        assert "missing where howm was not run" in one.note
 
 
 def test_learning_curves_have_an_upright_line_for_each_end_of_a_phase(tmp_path):
