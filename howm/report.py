@@ -5,6 +5,7 @@ It needs nothing from elsewhere and holds no clock: the same results give the sa
 
 import base64
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
 from math import comb
@@ -46,9 +47,16 @@ class Picture:
 
 
 def write_report(folder: Path, out: Path) -> list[Path]:
-    """The page and, beside it, its tables as CSV, JSON, Markdown and LaTeX; those of an earlier report are replaced."""
+    """The page and, beside it, its tables as CSV, JSON, Markdown and LaTeX: all of them or none.
+
+    Those of an earlier report are replaced. Other files of these names are not.
+    """
     if out.suffix != ".html":
         raise HowmError(f"{out} is no name of a page; give one that ends in .html")
+    beside = {out.with_suffix(f".{name}"): render for name, render in FORMATS.items()}
+    taken = [path for path in beside if path.exists()]
+    if taken and not _is_report(out):
+        raise HowmError(f"{taken[0]} is there and not of a report; move it away, or give the page another name")
     results = read_results(folder)
     tables = report_tables(results)
     splits = certificate_table(folder, results)
@@ -56,11 +64,16 @@ def write_report(folder: Path, out: Path) -> list[Path]:
         tables["Splits"] = [splits]
     files = {out: _page(folder, results, tables)}
     listed = [table for some in tables.values() for table in some]
-    files |= {out.with_suffix(f".{name}"): render(listed) for name, render in FORMATS.items()}
-    for path, text in files.items():
-        with written_whole(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    files |= {path: render(listed) for path, render in beside.items()}
+    with ExitStack() as stack:
+        for path, text in reversed(files.items()):  # what is entered last, the page, takes its place first
+            stack.enter_context(written_whole(path)).write_text(text, encoding="utf-8")
     return list(files)
+
+
+def _is_report(page: Path) -> bool:
+    """Whether a page was written here: by the line above its heading."""
+    return page.is_file() and '<p class="eyebrow">howm ' in page.read_text(encoding="utf-8", errors="replace")
 
 
 def _page(folder: Path, results: Results, tables: dict[str, list[Table]]) -> str:

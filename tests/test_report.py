@@ -280,6 +280,34 @@ def test_errors_are_one_line(folder, tmp_path, capsys):
         write_report(folder, tmp_path / "report.csv")
 
 
+@pytest.mark.parametrize("page", [None, "<p>my notes</p>"])
+def test_files_that_are_not_of_a_report_are_kept(page, folder, tmp_path, capsys):
+    (tmp_path / "notes.md").write_text("my notes")
+    if page is not None:
+        (tmp_path / "notes.html").write_text(page)
+    before = sorted(tmp_path.iterdir())
+    assert main(["report", str(folder), "-o", str(tmp_path / "notes.html")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path / 'notes.md'} is there and not of a report; move it away, or give the page another name" in line
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "notes.md").read_text() == "my notes"
+
+
+def test_all_files_are_written_or_none(folder, tmp_path):
+    page, *tables = write_report(folder, tmp_path / "page.html")
+    page.write_text(page.read_text(encoding="utf-8") + "<!-- earlier -->", encoding="utf-8")
+    tables[-1].unlink()
+    tables[-1].mkdir()  # cannot be replaced by a file
+    before = {path: path.read_bytes() for path in (page, *tables[:-1])}
+    with pytest.raises(HowmError, match=r"cannot write .*page\.tex"):
+        write_report(folder, page)
+    assert {path: path.read_bytes() for path in before} == before
+    assert len([*tmp_path.iterdir()]) == 5
+    tables[-1].rmdir()
+    write_report(folder, page)
+    assert "earlier" not in page.read_text(encoding="utf-8")
+
+
 # Charts.
 
 
