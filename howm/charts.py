@@ -17,7 +17,7 @@ class Line:
     name: str
     style: str
     points: tuple[tuple[float, float | None], ...]
-    mark: str = "dot"  # dot, ring or none
+    mark: str = "dot"  # dot, ring, halo (around the dot of another line) or none
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Chart:
     log_x: bool = False
     log_y: bool = False
     y_range: tuple[float, float] | None = None
-    rule: float | None = None  # an upright line, where one phase ends and the next begins
+    rules: tuple[float, ...] = ()  # upright lines, where one phase ends and the next begins
 
 
 def number(value: float) -> str:
@@ -135,9 +135,11 @@ def draw(chart: Chart) -> str:
     names = f"{chart.x_name} →", f"↑ {chart.y_name}"
     parts.append(f'<text class="axis" x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(names[0])}</text>')
     parts.append(f'<text class="axis" x="0" y="{HEIGHT - 4}">{escape(names[1])}</text>')
-    if chart.rule is not None and left <= chart.rule <= right:
-        parts.append(f'<line class="rule" x1="{x(chart.rule):.1f}" x2="{x(chart.rule):.1f}" y1="{TOP}" '
-                     f'y2="{HEIGHT - BOTTOM}"/>')  # fmt: skip
+    parts += [
+        f'<line class="rule" x1="{x(rule):.1f}" x2="{x(rule):.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
+        for rule in chart.rules
+        if left <= rule <= right
+    ]
     parts += [_line(line, [(x(a), None if b is None else y(b)) for a, b in line.points]) for line in chart.lines]
     said = "; ".join(f"{line.name} {_last(line)}" for line in chart.lines) or "nothing has been measured"
     if not chart.lines:
@@ -159,7 +161,7 @@ def _line(line: Line, points: Sequence[tuple[float, float | None]]) -> str:
         else:
             pieces[-1].append((x, y))
     paths = "".join(f'<path d="M{"L".join(f"{x:.1f} {y:.1f}" for x, y in piece)}"/>' for piece in pieces if piece[1:])
-    radius = {"dot": 2.6, "ring": 3.2, "none": 0.0}[line.mark]
+    radius = {"dot": 2.6, "ring": 3.2, "halo": 4.6, "none": 0.0}[line.mark]
     lonely = [piece[0] for piece in pieces if len(piece) == 1]  # would not be seen without a mark
     marked = lonely if line.mark == "none" else [point for piece in pieces for point in piece]
     marks = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius or 1.6}"/>' for x, y in marked)

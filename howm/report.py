@@ -4,8 +4,10 @@ It needs nothing from elsewhere and holds no clock: the same results give the sa
 """
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from math import comb
 from pathlib import Path
 from statistics import mean
@@ -19,7 +21,7 @@ from howm.published import published
 from howm.scenes import SceneSplit, seeded_split
 from howm.storage import file_hash, load_dataset, written_whole
 from howm.table import FORMATS, Cell, Column, Table, prose, to_html
-from howm.tables import POOLS, TITLES, negative_groups, report_tables
+from howm.tables import ENCODER, POOLS, TITLES, control, negative_groups, report_tables, sizes_of
 from howm.version import __version__
 
 
@@ -45,9 +47,16 @@ class Picture:
 
 
 def write_report(folder: Path, out: Path) -> list[Path]:
-    """The page and, beside it, its tables as CSV, JSON, Markdown and LaTeX; those of an earlier report are replaced."""
+    """The page and, beside it, its tables as CSV, JSON, Markdown and LaTeX: all of them or none.
+
+    Those of an earlier report are replaced. Other files of these names are not.
+    """
     if out.suffix != ".html":
         raise HowmError(f"{out} is no name of a page; give one that ends in .html")
+    beside = {out.with_suffix(f".{name}"): render for name, render in FORMATS.items()}
+    taken = [path for path in beside if path.exists()]
+    if taken and not _is_report(out):
+        raise HowmError(f"{taken[0]} is there and not of a report; move it away, or give the page another name")
     results = read_results(folder)
     tables = report_tables(results)
     splits = certificate_table(folder, results)
@@ -55,11 +64,16 @@ def write_report(folder: Path, out: Path) -> list[Path]:
         tables["Splits"] = [splits]
     files = {out: _page(folder, results, tables)}
     listed = [table for some in tables.values() for table in some]
-    files |= {out.with_suffix(f".{name}"): render(listed) for name, render in FORMATS.items()}
-    for path, text in files.items():
-        with written_whole(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    files |= {path: render(listed) for path, render in beside.items()}
+    with ExitStack() as stack:
+        for path, text in reversed(files.items()):  # what is entered last, the page, takes its place first
+            stack.enter_context(written_whole(path)).write_text(text, encoding="utf-8")
     return list(files)
+
+
+def _is_report(page: Path) -> bool:
+    """Whether a page was written here: by the line above its heading."""
+    return page.is_file() and '<p class="eyebrow">howm ' in page.read_text(encoding="utf-8", errors="replace")
 
 
 def _page(folder: Path, results: Results, tables: dict[str, list[Table]]) -> str:
@@ -123,27 +137,36 @@ def summary(results: Results) -> tuple[str, str]:
 
 
 def _finding(done: Sequence[Result]) -> str:
-    """The method whose worst cell is best, with the others' and the control beside it."""
-    cells: dict[str, dict[tuple[str, int, int], list[float]]] = {}
-    still: list[float] = []
+    """The method whose worst setting is best, among the settings that the methods have in common."""
+    measure = score("eval_hard", "5")
+    settings: dict[str, dict[tuple[str, int, int], list[Result]]] = {}
     for run in done:
-        found = score("eval_hard", "5")(run)
-        if found is not None and run["n"] > run["k"]:
-            cells.setdefault(run["method"], {}).setdefault((run["env"], run["n"], run["k"]), []).append(found)
-            still += [y for y in [_nothing([run], "eval_hard", "5")] if y is not None]
-    if not cells:
+        if measure(run) is not None and run["n"] > run["k"]:
+            settings.setdefault(run["method"], {}).setdefault((run["env"], run["n"], run["k"]), []).append(run)
+    if not settings:
         return "None of them has been measured five steps ahead in unseen scenes."
-    worst = {method: min(mean(values) for values in found.values()) for method, found in cells.items()}
-    best = max(worst, key=lambda method: (round(worst[method], 1), len(cells[method])))
-    text = (
-        f"Five steps ahead in unseen scenes, {METHODS[best].title} has an MRR of {worst[best]:.1f} % or more in the "
-        f"hard pool, in {_count(len(cells[best]), 'world')}"
-    )
-    text += f", where predicting no change has {max(still):.1f} % at most" if still else ""
-    others = sorted((method for method in worst if method != best), key=lambda method: -worst[method])
+    by_number = sorted(settings, key=lambda method: -len(settings[method]))
+    compared, common = [by_number[0]], {*settings[by_number[0]]}
+    for method in by_number[1:]:
+        if both := common & settings[method].keys():
+            compared, common = [*compared, method], both
+
+    def worst(method: str, some: Collection[tuple[str, int, int]]) -> float:
+        return min(_mean(settings[method][setting], measure) or 0 for setting in some)
+
+    best, *others = sorted(compared, key=lambda method: -round(worst(method, common), 1))
+    text = f"Five steps ahead in unseen scenes, {METHODS[best].title} has an MRR of {worst(best, common):.1f} % or more"
+    text += f" in the hard pool in {'the ' * bool(others)}{_count(len(common), 'setting')} (world, N and K)"
     if others:
-        text += f"; next is {METHODS[others[0]].title} with {worst[others[0]]:.1f} %"
-        text += f" in {_count(len(cells[others[0]]), 'world')}"
+        among = "" if len(compared) == len(settings) else f"{_count(len(compared))} of "
+        text += f" that {among}the {_count(len(settings), 'method')} have in common"
+    runs = [run for method in compared for setting in common for run in settings[method][setting]]
+    still = [y for run in runs if (y := control("do_nothing", measure)(run)) is not None]
+    text += f", where predicting no change has {max(still):.1f} % at most" if still else ""
+    text += f"; next is {METHODS[others[0]].title} with {worst(others[0], common):.1f} %" if others else ""
+    if len(settings[best]) > len(common):
+        whole = _count(len(settings[best]), "setting")
+        text += f". In all its {whole} {METHODS[best].title} has {worst(best, settings[best]):.1f} % or more"
     return f"{text}."
 
 
@@ -161,19 +184,22 @@ def glance(results: Results) -> str | None:
         dots = tuple(y for y in found if y is not None)
         if dots or (theirs and method != "howm-paper"):
             strips.append(Strip(METHODS[method].title, f"m-{method}", dots, tuple(theirs)))
-    still = [y for run in runs if (y := _nothing([run], "eval_hard", "5")) is not None]
-    strips.append(Strip("do nothing", "control", tuple(still)))
+    settings = dict.fromkeys((run["env"], run["n"]) for run in runs)
+    found = [_nothing([run for run in runs if (run["env"], run["n"]) == one], "eval_hard", "5") for one in settings]
+    strips.append(Strip("do nothing", "control", tuple(y for y in found if y is not None)))
     return draw_strips("MRR in the hard pool after five steps", strips) if runs else None
 
 
-def _count(number: int, noun: str) -> str:
+def _count(number: int, noun: str = "") -> str:
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-    return f"{words[number] if number < len(words) else number} {noun}{'' if number == 1 else 's'}"
+    word = words[number] if number < len(words) else str(number)
+    return f"{word} {noun}{'' if number == 1 else 's'}" if noun else word
 
 
 def missing(results: Results) -> list[str]:
     """What a reader may look for in vain."""
     said = [f"{TITLES[env]}: no run with five objects in a scene." for env in TITLES if not results.paper(env)]
+    said += [text for env in results.worlds() if (text := _not_run(results, env))]
     said += [] if results.negatives else ["Negative sampling: there is no folder negatives."]
     said += [] if results.ablation else ["Ablation: there is no folder ablation."]
     said += [] if results.transfer else ["Other numbers of objects: there is no folder transfer."]
@@ -184,7 +210,27 @@ def missing(results: Results) -> list[str]:
     return said
 
 
+def _not_run(results: Results, env: str) -> str:
+    """The cells of the tables of a world that are empty, methods that lack the same sizes together."""
+    lacking: dict[tuple[int, ...], list[str]] = {}
+    for method in METHODS:
+        sizes = sizes_of(env, results.paper(env))
+        lacking.setdefault(tuple(n for n in sizes if not results.of(env, 5, n, method)), []).append(method)
+    parts = [f"N = {_and(sizes)}: {_and(methods)}" for sizes, methods in lacking.items() if sizes]
+    return f"{TITLES[env]}, not run at {'; at '.join(parts)}." if parts else ""
+
+
+def _and(things: Sequence[object]) -> str:
+    *most, last = map(str, things)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 # Charts.
+
+NOTHING = f"do nothing ({ENCODER}'s encoder)"
+ABOUT_NOTHING = (
+    f"Doing nothing is {ENCODER}'s own encoding of the first frame; it is missing where {ENCODER} was not run."
+)
 
 
 def draw_figures(results: Results) -> list[Figure]:
@@ -241,14 +287,18 @@ def _by_size(results: Results) -> Figure | None:
                     if method != "howm-paper" and (points := _papers(env, method))
                 ]
             else:
-                still = _against_n(runs, lambda run: _nothing([run], "eval_hard", "5"))
-                lines.append(Line("do nothing", "control", still))
+                sizes = sorted({run["n"] for run in runs})
+                still = [(n, _nothing([run for run in runs if run["n"] == n], pool, "5")) for n in sizes]
+                lines.append(Line(NOTHING, "control", tuple(still)))
             title = f"{TITLES[env]}, {name}"
             panels.append(draw(Chart(title, "objects in the library", "MRR, %", tuple(lines),
                                      _sizes(runs), log_x=True, y_range=(0, 100))))  # fmt: skip
-    note = "MRR on unseen scenes after five steps. At N = K = 5 nothing is unseen. Rings are the paper's numbers."
+    note = (
+        "MRR on unseen scenes after five steps. At N = K = 5 nothing is unseen. Rings are the paper's numbers. "
+        f"{ABOUT_NOTHING}"
+    )
     everything = [run for _, runs in _panels(results) for run in runs]
-    legend = _legend(everything, ("do nothing", "control"))
+    legend = _legend(everything, (NOTHING, "control"))
     return Figure("MRR by library size", note, tuple(panels), legend) if panels else None
 
 
@@ -272,16 +322,17 @@ def _by_steps(results: Results) -> Figure | None:
                     points = tuple((float(k), y) for k, y in found if y is not None)
                     lines.append(Line(METHODS[method].title, f"m-{method}", points))
                 still = [(float(k), _nothing(some, pool, str(k))) for k in steps]
-                lines.append(Line("do nothing", "control", tuple((k, y) for k, y in still if y is not None)))
+                lines.append(Line(NOTHING, "control", tuple((k, y) for k, y in still if y is not None)))
                 panels.append(draw(Chart(f"{TITLES[env]}, N = {n}, {name}", "steps", "MRR, %", tuple(lines),
                                          tuple(steps), log_x=True, y_range=(0, 100))))  # fmt: skip
-    note = "MRR on unseen scenes. Doing nothing is the mean over the encoders of all methods."
-    legend = _legend(everything, ("do nothing", "control"))
+    note = f"MRR on unseen scenes. {ABOUT_NOTHING}"
+    legend = _legend(everything, (NOTHING, "control"))
     return Figure("MRR by steps", note, tuple(panels), legend) if panels else None
 
 
 def _nothing(runs: Sequence[Result], pool: str, steps: str) -> float | None:
-    return _mean(runs, lambda run: score(pool, steps)(run.get("controls", {}).get("do_nothing", {})))
+    """What predicting no change has, seen through one and the same encoder."""
+    return _mean([run for run in runs if run["method"] == ENCODER], control("do_nothing", score(pool, steps)))
 
 
 def _by_cost(results: Results) -> Figure | None:
@@ -317,9 +368,8 @@ def _phase(run: Result) -> int:
 def _curve_chart(title: str, lines: Sequence[tuple[str, str, Result]]) -> str:
     drawn = tuple(Line(name, style, _curve(run), "none") for name, style, run in lines)
     last = max(point[0] for line in drawn for point in line.points)
-    phases = {_phase(run) for _, _, run in lines} - {0}
-    rule = phases.pop() if len(phases) == 1 else None
-    return draw(Chart(title, "step", "held-out loss", drawn, tuple(ticks(0, last, False)), log_y=True, rule=rule))
+    phases = tuple(sorted({_phase(run) for _, _, run in lines} - {0}))
+    return draw(Chart(title, "step", "held-out loss", drawn, tuple(ticks(0, last, False)), log_y=True, rules=phases))
 
 
 def _curves(results: Results) -> list[Figure]:
@@ -332,8 +382,9 @@ def _curves(results: Results) -> list[Figure]:
         lines = [(f"N = {run['n']}, seed {run['seed']}", f"size-{sizes.index(run['n'])}", run) for run in some]
         panels.append(_curve_chart(title, lines))
     note = (
-        "Loss on held-out training episodes. At the upright line the representation ends and the transition begins; "
-        "of MONet, whose first loss is a likelihood, the error of its reconstructions is shown."
+        "Loss on held-out training episodes. At an upright line the representation ends and the transition begins "
+        "(a line for each length, where runs differ in it); of MONet, whose first loss is a likelihood, the error of "
+        "its reconstructions is shown."
     )
     legend = tuple((f"N = {n}", f"size-{i}") for i, n in enumerate(sizes))
     return [Figure("Learning curves", note, tuple(panels), legend)] if panels else []
@@ -341,17 +392,18 @@ def _curves(results: Results) -> list[Figure]:
 
 def _negatives(results: Results) -> Figure:
     groups = negative_groups(results)
-    styles = ("controlled", "uncontrolled")
+    marks = {"controlled": "dot", "uncontrolled": "halo"}  # both are seen where they are equal
     panels = []
     for env in dict.fromkeys(env for env, _, _ in groups):
-        for measure, name in (("h1", "H@1"), ("mrr", "MRR")):
+        for pool, measure in product(POOLS, ("h1", "mrr")):
+            name = {"h1": "H@1", "mrr": "MRR"}[measure]
             lines = []
-            for style in styles:
+            for style, mark in marks.items():
                 runs = [run for (world, _, way), some in groups.items() if (world, way) == (env, style)
                         for run in ended(some)]  # fmt: skip
-                lines.append(Line(style, style, _against_n(runs, score("eval", "5", measure))))
+                lines.append(Line(style, style, _against_n(runs, score(pool, "5", measure)), mark))
             ticks = tuple(sorted({float(n) for world, n, _ in groups if world == env}))
-            panels.append(draw(Chart(f"{TITLES[env]}, {name} after 5 steps", "objects in the library", f"{name}, %",
+            panels.append(draw(Chart(f"{TITLES[env]}, {name}, {POOLS[pool]}", "objects in the library", f"{name}, %",
                                      tuple(lines), ticks, log_x=True, y_range=(0, 100))))  # fmt: skip
         curves = [
             (f"{way}, N = {n}, seed {run['seed']}", way, run)
@@ -363,8 +415,11 @@ def _negatives(results: Results) -> Figure:
             panels.append(_curve_chart(f"{TITLES[env]}, held-out loss", curves))
     if not panels:
         return Figure("Controlled negatives", "Missing: there is no folder negatives with runs of Σ_N-CSWM.", ())
-    note = "Σ_N-CSWM in the paper's pool, with half of the negatives from the same scene (controlled) and without."
-    return Figure("Controlled negatives", note, tuple(panels), tuple((style, style) for style in styles))
+    note = (
+        "Σ_N-CSWM after five steps, with half of the negatives from the same scene (controlled, dots) and without "
+        "(uncontrolled, rings)."
+    )
+    return Figure("Controlled negatives", note, tuple(panels), tuple((style, style) for style in marks))
 
 
 # Pictures of what was learned.

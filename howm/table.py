@@ -101,29 +101,44 @@ def to_markdown(table: Table) -> str:
 _LATEX = {
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     **{character: f"\\{character}" for character in "&%$#_{}"},
-    **{"–": "--", "−": "$-$", "±": r"$\pm$", "×": r"$\times$", "²": "$^2$", "Σ": r"$\Sigma$", "σ": r"$\sigma$"},
-    **{"λ": r"$\lambda$", "≤": r"$\le$", "≥": r"$\ge$", "…": r"\dots{}", "→": r"$\to$"},
+    **{"–": "--", "−": "$-$", "±": r"$\pm$", "×": r"$\times$", "Σ": r"$\Sigma$", "σ": r"$\sigma$", "·": r"$\cdot$"},
+    **{"λ": r"$\lambda$", "≤": r"$\le$", "≥": r"$\ge$", "…": r"\dots{}", "→": r"$\to$", "‘": "`", "’": "'"},
 }
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 
 def latex(text: str) -> str:
-    """Text that LaTeX prints as it is."""
-    return "".join(_LATEX.get(character, character) for character in text)
+    """Text in ASCII that LaTeX prints as it is, with the paper's indices; for a letter that it does not know, "?"."""
+
+    def written(found: re.Match[str]) -> str:
+        piece = found[0]
+        if piece.startswith("Σ_"):
+            return rf"$\Sigma_{piece[2]}$"
+        if piece[0].translate(_RAISED) != piece[0]:
+            return f"$^{{{piece.translate(_RAISED)}}}$"
+        return _LATEX.get(piece, piece if piece.isascii() else "?")
+
+    return re.sub("Σ_[NK]|[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+|.", written, text, flags=re.DOTALL)
+
+
+WIDE = 8  # columns: a table with more of them is shrunk to the width of the text
 
 
 def to_latex(table: Table) -> str:
-    """A table of the package booktabs."""
+    """A table of the package booktabs; a wide one needs graphicx too."""
 
     def written(place: int, cell: Cell) -> str:
         text = latex(as_text(cell))
         return rf"\texttt{{{text}}}" if table.columns[place].code and text else text
 
+    wide = len(table.columns) > WIDE
     groups = table.groups()
     rows = [[written(place, cell) for place, cell in enumerate(row)] for row in table.rows]
     lines = [
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{latex(f'{table.title}. {table.note}'.strip())}}}",
+        *([r"\resizebox{\textwidth}{!}{%"] if wide else []),
         rf"\begin{{tabular}}{{{'l' * table.labels}{'r' * (len(table.columns) - table.labels)}}}",
         r"\toprule",
     ]
@@ -133,7 +148,7 @@ def to_latex(table: Table) -> str:
         lines += [" & ".join(heads) + r" \\", " ".join(rules)]
     lines.append(" & ".join(latex(column.name) for column in table.columns) + r" \\")
     lines += [r"\midrule", *(" & ".join(row) + r" \\" for row in rows)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}" + "}" * wide, r"\end{table}"])
 
 
 def to_json(table: Table) -> dict[str, Any]:
@@ -208,10 +223,14 @@ def _html(cell: Cell) -> str:
     return prose(as_text(cell))
 
 
-def _mood(cell: Cell) -> list[str]:
+def _status(cell: Cell) -> str:
     if cell is None:
-        return ["missing"]
-    return ["word"] if cell in ("OM", "failed") else []
+        return "missing"
+    return str(cell) if cell in ("OM", "failed") else "ok"
+
+
+def _mood(cell: Cell) -> list[str]:
+    return {"ok": [], "missing": ["missing"]}.get(_status(cell), ["word"])
 
 
 def _bar(column: Column, cell: Cell) -> str:
@@ -228,7 +247,10 @@ def markdown_file(tables: Sequence[Table]) -> str:
 
 
 def latex_file(tables: Sequence[Table]) -> str:
-    return "% \\usepackage{booktabs}\n\n" + "\n\n".join(map(to_latex, tables)) + "\n"
+    """Opens with the packages that it needs, as a comment: for rules, for wide tables, and for < and >."""
+    needed = ("{booktabs}", "{graphicx}", "[T1]{fontenc}")
+    head = "".join(f"% \\usepackage{name}\n" for name in needed)
+    return f"{head}\n" + "\n\n".join(map(to_latex, tables)) + "\n"
 
 
 def json_file(tables: Sequence[Table]) -> str:
@@ -246,12 +268,10 @@ def csv_file(tables: Sequence[Table]) -> str:
             for column, cell in list(zip(table.columns, row, strict=True))[table.labels :]:
                 if cell == "":
                     continue  # there is nothing to measure
-                known: list[Cell | float] = [cell, "", "", "ok"]
+                known: list[Any] = [cell if _status(cell) == "ok" else "", "", ""]
                 if isinstance(cell, Spread):
-                    known = [cell.mean, "" if cell.sd is None else cell.sd, cell.seeds, "ok"]
-                elif mood := _mood(cell):
-                    known = ["", "", "", cell if mood == ["word"] else "missing"]
-                writer.writerow([table.title, label, column.group, column.name, *known])
+                    known = [cell.mean, "" if cell.sd is None else cell.sd, cell.seeds]
+                writer.writerow([table.title, label, column.group, column.name, *known, _status(cell)])
     return file.getvalue()
 
 

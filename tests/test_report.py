@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from howm.charts import Chart, Line, draw, number, ticks
 from howm.cli import main
 from howm.collected import read_results
 from howm.errors import HowmError
+from howm.models.methods import METHODS
 from howm.plan import SweepConfig
-from howm.report import certificate_table, missing, summary, write_report
+from howm.report import certificate_table, draw_figures, missing, summary, write_report
 from howm.scenes import seeded_split
 from howm.sweep import Sweep
 from howm.tables import report_tables
@@ -106,7 +108,10 @@ def test_the_tables_lie_beside_the_page(written):
     assert {row["table"] for row in rows} <= set(titles)
     assert len(titles) == len(set(titles))
     assert markdown.read_text(encoding="utf-8").count("\n## ") + 1 == len(titles)
-    assert latex.read_text(encoding="utf-8").count(r"\begin{table}") == len(titles)
+    text = latex.read_text(encoding="utf-8")
+    assert text.count(r"\begin{table}") == len(titles)
+    assert text.isascii()
+    assert "?" not in text
 
 
 def test_the_summary_is_computed(folder):
@@ -115,15 +120,43 @@ def test_the_summary_is_computed(folder):
         "6 runs of two methods in Shapes and Rush Hour, with libraries of 5 to 20 objects, are measured here; "
         "1 ran out of memory; 1 failed."
     )
-    assert "Σ_N-CSWM has an MRR of 90.0 % or more in the hard pool, in three worlds" in second
-    assert "predicting no change has 10.0 % at most" in second
-    assert "next is C-WM(N) with 40.0 % in one world" in second
+    assert second == (
+        "Five steps ahead in unseen scenes, Σ_N-CSWM has an MRR of 92.0 % or more in the hard pool in the one setting "
+        "(world, N and K) that the two methods have in common, where predicting no change has 10.0 % at most; next is "
+        "C-WM(N) with 40.0 %. In all its three settings Σ_N-CSWM has 90.0 % or more."
+    )
+
+
+def test_a_method_with_fewer_settings_does_not_look_better_for_it(tmp_path):
+    save(tmp_path, result("howm", n=10, mrr=100.0), result("howm", n=20, mrr=70.0), result("cwm-n", n=10, mrr=80.0))
+    save(tmp_path, result("cswm-k", n=6, k=3, mrr=99.0))  # has nothing in common with the others
+    second = summary(read_results(tmp_path))[1]
+    assert "HOWM (ours) has an MRR of 100.0 % or more" in second
+    assert "in the one setting (world, N and K) that two of the three methods have in common" in second
+    assert second.endswith("next is C-WM(N) with 80.0 %. In all its two settings HOWM (ours) has 70.0 % or more.")
+
+
+def test_a_single_method_is_compared_with_nothing(tmp_path):
+    second = summary(read_results(save(tmp_path, result(), result(n=20, mrr=80.0))))[1]
+    assert second == (
+        "Five steps ahead in unseen scenes, Σ_N-CSWM has an MRR of 80.0 % or more in the hard pool in two settings "
+        "(world, N and K), where predicting no change has 10.0 % at most."
+    )
 
 
 def test_what_is_missing_is_said(tmp_path):
     said = " ".join(missing(read_results(save(tmp_path, result(curve=[])))))
     for words in ("Rush Hour", "negatives", "ablation", "transfer", "1 of 1 results", "Segmentation"):
         assert words in said
+
+
+def test_cells_that_were_not_run_are_listed(tmp_path):
+    runs = [result(method, n=n) for method in METHODS for n in (5, 10, 20, 30) if (method, n) != ("cwm-n", 20)]
+    save(tmp_path, *runs[:-2], result("cswm-n", "rush_hour"), failure(env="rush_hour", n=20))
+    shapes, rush_hour = [text for text in missing(read_results(tmp_path)) if "not run" in text]
+    assert shapes == "Shapes, not run at N = 20: cwm-n; at N = 20 and 30: howm."
+    others = ", ".join([*METHODS][1:-1])
+    assert rush_hour == f"Rush Hour, not run at N = 5: cswm-n; at N = 5, 10 and 20: {others} and howm."
 
 
 def test_results_without_any_run_that_ended_make_a_page(tmp_path):
@@ -247,7 +280,79 @@ def test_errors_are_one_line(folder, tmp_path, capsys):
         write_report(folder, tmp_path / "report.csv")
 
 
+@pytest.mark.parametrize("page", [None, "<p>my notes</p>"])
+def test_files_that_are_not_of_a_report_are_kept(page, folder, tmp_path, capsys):
+    (tmp_path / "notes.md").write_text("my notes")
+    if page is not None:
+        (tmp_path / "notes.html").write_text(page)
+    before = sorted(tmp_path.iterdir())
+    assert main(["report", str(folder), "-o", str(tmp_path / "notes.html")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path / 'notes.md'} is there and not of a report; move it away, or give the page another name" in line
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "notes.md").read_text() == "my notes"
+
+
+def test_all_files_are_written_or_none(folder, tmp_path):
+    page, *tables = write_report(folder, tmp_path / "page.html")
+    page.write_text(page.read_text(encoding="utf-8") + "<!-- earlier -->", encoding="utf-8")
+    tables[-1].unlink()
+    tables[-1].mkdir()  # cannot be replaced by a file
+    before = {path: path.read_bytes() for path in (page, *tables[:-1])}
+    with pytest.raises(HowmError, match=r"cannot write .*page\.tex"):
+        write_report(folder, page)
+    assert {path: path.read_bytes() for path in before} == before
+    assert len([*tmp_path.iterdir()]) == 5
+    tables[-1].rmdir()
+    write_report(folder, page)
+    assert "earlier" not in page.read_text(encoding="utf-8")
+
+
 # Charts.
+
+
+def figure(results, title):
+    (found,) = [one for one in draw_figures(results) if one.title == title]
+    return found
+
+
+def test_equal_results_of_negatives_are_both_seen_in_both_pools(folder):
+    panels = figure(read_results(folder), "Controlled negatives").panels[:4]
+    names = ("H@1, paper's pool", "MRR, paper's pool", "H@1, hard pool", "MRR, hard pool")
+    for panel, name in zip(panels, names, strict=True):
+        assert escape(f"Shapes, {name}") in panel
+        dot, halo = re.findall(r'<g class="(?:un)?controlled (\w+)">.*?<circle [^>]* r="([\d.]+)"/>', panel)
+        assert (dot[0], halo[0]) == ("dot", "halo")
+        assert float(halo[1]) > float(dot[1]) + 1
+
+
+def test_doing_nothing_is_that_of_one_encoder(tmp_path):
+    def controls(mrr):
+        return {"do_nothing": {pool: {"5": {"mrr": mrr}} for pool in ("eval", "eval_hard")}}
+
+    save(tmp_path, *(result(n=n, controls=controls(60.0)) for n in (10, 20, 30)))
+    save(tmp_path, *(result("howm", n=n, controls=controls(20.0)) for n in (10, 30)))
+    results = read_results(tmp_path)
+    by_size = figure(results, "MRR by library size")
+    line = re.search(r'<g class="control .*?</g>', by_size.panels[1])[0]
+    assert line.count("<circle") == 2
+    assert "<path" not in line  # broken where howm was not run
+    assert "do nothing (howm&#x27;s encoder) 20" in by_size.panels[1]
+    by_steps = figure(results, "MRR by steps")
+    said = [re.search(r"do nothing \(howm&#x27;s encoder\) (\w+)", panel)[1] for panel in by_steps.panels]
+    assert said == ["20", "missing", "20"] * 2
+    for one in (by_size, by_steps):
+        assert one.legend[-1][0] == "do nothing (howm's encoder)"
+        assert "missing where howm was not run" in one.note
+
+
+def test_learning_curves_have_an_upright_line_for_each_end_of_a_phase(tmp_path):
+    curve = [{"step": step, "held_out_loss": 0.5} for step in (0, 500, 1000, 5000)]
+    for n, steps in ((10, 800), (20, 800), (30, 3000)):
+        save(tmp_path, result("howm", n=n, curve=curve, config={"represent": {"steps": steps}}))
+    save(tmp_path, result(curve=curve))
+    plain, howm = figure(read_results(tmp_path), "Learning curves").panels
+    assert (plain.count('class="rule"'), howm.count('class="rule"')) == (0, 2)
 
 
 def test_ticks_are_round_and_few():

@@ -10,6 +10,7 @@ import pytest
 from howm.collected import read_results
 from howm.config import from_plain, read_yaml
 from howm.errors import HowmError
+from howm.models.methods import METHODS
 from howm.plan import SweepConfig
 from howm.published import library_sizes, out_of_memory, published
 from howm.table import FORMATS, Column, Spread, Table, csv_file, latex, to_html, to_json, to_latex, to_markdown
@@ -73,7 +74,20 @@ def test_cells_are_means_over_seeds_with_the_paper_under_them(tmp_path):
 
 def test_the_paper_says_nothing_of_the_hard_pool(tmp_path):
     table = mrr_table(read_results(save(tmp_path, result())), "shapes", "eval_hard")
-    assert {row[1] for row in table.rows} == {"ours"}
+    assert {row[1] for row in table.rows} == {"ours", "control"}
+
+
+def test_doing_nothing_ends_each_table_of_scores(tmp_path):
+    still = {steps: {"h1": 20.0, "mrr": 30.0} for steps in ("1", "5", "10")}
+    controls = {"do_nothing": {"eval": still, "eval_hard": still}}
+    results = read_results(save(tmp_path, result("howm", controls=controls), result(n=20)))
+    found = report_tables(results)
+    for name, entries in (("MRR", [*["30.0"] * 3, "missing"]), ("H@1", ["20.0"] * 3)):
+        for table in found[f"{name} on unseen scenes"]:
+            assert table.rows[-1][:2] == ("do_nothing", "control")
+            assert texts(table, "do_nothing", "control", "N = 10") == ["1", *entries]
+            assert set(texts(table, "do_nothing", "control", "N = 20")) == {"missing"}  # not of another encoder
+            assert "with the encoder of howm" in table.note
 
 
 def test_what_did_not_end_well_is_named(tmp_path):
@@ -133,7 +147,30 @@ def test_the_readme_has_variants_under_their_methods_and_the_control_last(tmp_pa
     assert table.rows[-1][1] == 1
     assert "cswm-slots-matched among 500; the others among 1,000" in table.note
     shapes = readme_tables(results)[0]
-    assert [row[:2] for row in shapes.rows] == [("cswm-n", 20), *((name, 10) for name in names[:-1])]
+    run = [row[:2] for row in shapes.rows if row[2]]
+    assert run == [("cswm-n", 20), *((name, 10) for name in names[:-1])]
+
+
+def test_what_has_not_been_run_has_rows_of_nothing(tmp_path):
+    results = read_results(save(tmp_path, result("howm", n=8), result("howm", variant="howm-changed")))
+    found = report_tables(results)
+    for name in ("MRR on unseen scenes", "H@1 on unseen scenes", "Cost"):
+        for table in found[name]:
+            assert [row[0] for row in table.rows if row[1] == "ours"] == list(METHODS)
+            assert {entry for row in table.rows if row[:2] == ("cwm-n", "ours") for entry in row[2:]} == {None}
+    for table in found["Controls"]:
+        assert [row[1] for row in table.rows if row[0] == "do nothing"] == list(METHODS)
+    (shapes, *_) = readme_tables(results)
+    sizes = [(row[0], row[1]) for row in shapes.rows if row[0] != "howm-changed"]
+    assert sizes == [(method, n) for method in METHODS for n in (5, 8, 10, 20, 30)]
+    assert [row[1] for row in shapes.rows if row[0] == "howm-changed"] == [10]
+    (missing,) = [row for row in shapes.rows if row[:2] == ("cswm-slots", 20)]
+    assert missing[2:] == (0, *[None] * 12)
+    assert "– has not been run" in shapes.note
+    rows = csv.DictReader(io.StringIO(csv_file(found["Cost"])))
+    cells = {(row["row"], row["group"], row["column"]): (row["value"], row["status"]) for row in rows}
+    assert cells["cwm-n ours", "peak memory, MB", "N = 20"] == ("", "missing")
+    assert cells["howm ours", "peak memory, MB", "N = 8"] == ("300.0", "ok")
 
 
 def test_h1_and_controls_and_costs(tmp_path):
@@ -253,14 +290,37 @@ def test_latex_is_escaped_and_its_rows_are_of_one_length():
     assert {line.replace(r"\&", "").count("&") for line in body} == {3}
 
 
+def test_latex_raises_powers_lowers_indices_and_has_no_letter_that_it_cannot_print():
+    assert latex("Σ_N, Σ_K, Σ_x") == r"$\Sigma_N$, $\Sigma_K$, $\Sigma$\_x"
+    assert latex("10⁶ and 10⁻¹²") == r"10$^{6}$ and 10$^{-12}$"
+    assert latex("‘so’ −1 漢\n") == "`so' $-$1 ?\n"
+
+
+def test_a_wide_table_is_shrunk_to_the_text_in_latex():
+    columns = tuple(Column(f"c{i}") for i in range(9))
+    wide, narrow = (Table("t", "", columns[:width], (tuple(range(width)),)) for width in (9, 8))
+    lines = to_latex(wide).splitlines()
+    assert lines[3] == r"\resizebox{\textwidth}{!}{%"
+    assert lines[-2:] == [r"\end{tabular}}", r"\end{table}"]
+    assert "resizebox" not in to_latex(narrow)
+    text = FORMATS["tex"]([wide])
+    assert text.count("{") == text.count("}")
+    assert [line for line in text.splitlines() if line.startswith("%")] == [
+        r"% \usepackage{booktabs}",
+        r"% \usepackage{graphicx}",
+        r"% \usepackage[T1]{fontenc}",
+    ]
+
+
 def test_csv_and_json_can_be_read_again():
     rows = list(csv.DictReader(io.StringIO(csv_file([TABLE]))))
-    assert [(row["row"], row["group"], row["column"], row["value"], row["sd"], row["seeds"]) for row in rows] == [
-        ("x_1", "pool", "1", "1.0", "0.5", "2"),
-        ("x_1", "", "note", "<b>", "", ""),
-        ("y|z", "pool", "1", "-2.25", "", "1"),
-        ("y|z", "pool", "5", "OM", "", ""),
-        ("y|z", "", "note", "a\\b", "", ""),
+    assert [tuple(row.values())[1:] for row in rows] == [
+        ("x_1", "pool", "1", "1.0", "0.5", "2", "ok"),
+        ("x_1", "pool", "5", "", "", "", "missing"),
+        ("x_1", "", "note", "<b>", "", "", "ok"),
+        ("y|z", "pool", "1", "-2.25", "", "1", "ok"),
+        ("y|z", "pool", "5", "", "", "", "OM"),
+        ("y|z", "", "note", "a\\b", "", "", "ok"),
     ]
     (table,) = json.loads(FORMATS["json"]([TABLE]))["tables"]
     assert table == to_json(TABLE)
