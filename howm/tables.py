@@ -39,6 +39,7 @@ ABLATION = {
     "sigma-05": "sigma 0.5",
     "balanced-attention": "balanced attention",
     "slot-attention": "slot attention",
+    "slot-attention-broadcast": "slot attention, broadcast decoder",
     "howm-paper": "howm-paper",
 }
 
@@ -299,7 +300,7 @@ def _rows_of(runs: Sequence[Result], *more: str) -> list[tuple[str, str]]:
 
 
 def overview(results: Results, env: str) -> Table:
-    """All methods, run or not, and variants on one world, in a line each: for the README."""
+    """All methods at the paper's sizes, run or not, and all else that was run on one world, in a line each."""
     columns = (
         *(Column("method", code=True), Column("N"), Column("seeds"), Column("paper, 5 steps")),
         *steps_of("unseen, paper's pool"),
@@ -310,8 +311,8 @@ def overview(results: Results, env: str) -> Table:
     everything = [*results.paper(env), *(run for run in results.variants if run["env"] == env and in_paper(run))]
     rows = []
     for method, name in _rows_of(everything, *METHODS):
-        own = {run["n"] for run in everything if name_of(run) == name}
-        for n in sizes_of(env, everything) if name == method else sorted(own):
+        sizes = {run["n"] for run in everything if name_of(run) == name}
+        for n in sorted({*sizes, *library_sizes(env)} if name == method else sizes):
             runs = [run for run in everything if (name_of(run), run["n"]) == (name, n)]
             head = (name, n, len(ended(runs)), papers(env, name, n, 5) if name == method else None)
             pools = [entry for part in ("eval", "eval_hard", "train_hard") for entry in scores(runs, part)]
