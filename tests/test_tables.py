@@ -162,7 +162,7 @@ def test_what_has_not_been_run_has_rows_of_nothing(tmp_path):
         assert [row[1] for row in table.rows if row[0] == "do nothing"] == list(METHODS)
     (shapes, *_) = readme_tables(results)
     sizes = [(row[0], row[1]) for row in shapes.rows if row[0] != "howm-changed"]
-    expected = {method: (5, 10, 20, 30) for method in METHODS} | {"howm": (5, 8, 10, 20, 30)}
+    expected = dict.fromkeys(METHODS, (5, 10, 20, 30)) | {"howm": (5, 8, 10, 20, 30)}
     assert sizes == [(method, n) for method, some in expected.items() for n in some]
     assert [row[1] for row in shapes.rows if row[0] == "howm-changed"] == [10]
     (missing,) = [row for row in shapes.rows if row[:2] == ("cswm-slots", 20)]
