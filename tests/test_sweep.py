@@ -13,7 +13,7 @@ import pytest
 
 from howm import METHODS
 from howm.checkpoint import load_checkpoint
-from howm.cli import _parser
+from howm.cli import _parser, main
 from howm.commands.sweeps import _config
 from howm.config import read_yaml
 from howm.engines import run_local
@@ -348,15 +348,17 @@ def test_what_a_sweep_wrote_down_can_be_given_again(tmp_path):
             _config(_parser().parse_args(["sweep", str(tmp_path / "odd.yaml"), *more]))
 
 
-def test_bad_usage_is_one_line(tmp_path):
-    local = ("sweep", "--methods", "howm", "-n", 5, "--out", tmp_path / "new")
+def test_bad_usage_is_one_line(tmp_path, capsys):
+    local = ("sweep", "--methods", "howm", "-n", "5", "--out", str(tmp_path / "new"))
     for arguments in (
-        ("sweep", "--out", tmp_path), ("sweep", "--paper"), ("sweep", "status", tmp_path),
-        (*local, "--gpus", -1), (*local, "--address", "auto"),
+        ("sweep", "--out", str(tmp_path)), ("sweep", "--paper"), ("sweep", "status", str(tmp_path)),
+        (*local, "--address", "auto"),
     ):  # fmt: skip
-        result = howm(*arguments)
-        assert result.returncode == 2
-        assert len(result.stderr.strip().splitlines()) == 1
+        assert main(arguments) == 2
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    with pytest.raises(SystemExit, match="2"):
+        main((*local, "--gpus", "-1"))
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
 def test_names_of_cells():
