@@ -28,7 +28,7 @@ def main() -> None:
     checkpoint = load_checkpoint(find_checkpoint(options.run))
     model = rebuild(checkpoint)
     chosen = fresh_episodes(checkpoint, options.steps, 0, options.episodes)
-    rollouts, everything = Rollouts(chosen.unseen, chosen.moving), slice(0, options.episodes)
+    rollouts, everything = Rollouts(chosen.unseen), slice(0, options.episodes)
     state = first = model.encode(rollouts.observe(0, everything))
     for action in rollouts.actions(options.steps).T:
         state = model.step(state, action)

@@ -186,13 +186,10 @@ def hold_out(episodes: Episodes, share: float, rng: np.random.Generator) -> tupl
 
 
 class Rollouts:
-    """k-step paths for evaluation: every episode gives one query, from its first frame.
+    """k-step paths for evaluation: every episode gives one query, from its first frame."""
 
-    ``moving`` is the rule by which the episodes were played (see ``random_walk``); near misses follow it too.
-    """
-
-    def __init__(self, episodes: Episodes, moving: float | None = 0.9) -> None:
-        self.episodes, self.moving = episodes, moving
+    def __init__(self, episodes: Episodes) -> None:
+        self.episodes = episodes
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -229,9 +226,9 @@ class Rollouts:
         return labels.reshape(steps + 1, len(self)).T
 
     def counterfactuals(self, steps: int, count: int, rng: np.random.Generator) -> Int[np.ndarray, "E count K"]:
-        """Where ``count`` other random walks of ``steps`` actions end that start where each episode starts."""
+        """Where ``count`` other walks of ``steps`` actions end that start as each episode does, by the same rule."""
         renderer, scene_ids, cells = self.episodes.state()
         start = np.repeat(cells[:, 0], count, axis=0)
         headings = np.repeat(renderer.library.headings[scene_ids], count, axis=0)
-        ends = random_walk(renderer.grid, headings, start, steps, self.moving, rng)[0][:, -1]
+        ends = random_walk(renderer.grid, headings, start, steps, self.episodes.moving, rng)[0][:, -1]
         return ends.reshape(len(self), count, -1)

@@ -31,7 +31,8 @@ class Episodes:
     """Paths of equal length: T actions between T+1 frames.
 
     ``scene_ids`` and ``cells`` are privileged: the truth that models may not see. Frames come from ``cells`` and a
-    renderer, or, for imported data, from ``pictures``; imported data may lack ids.
+    renderer, or, for imported data, from ``pictures``; imported data may lack ids. ``moving`` is the rule by which they
+    were played (see ``random_walk``).
     """
 
     actions: Int[np.ndarray, "E T"]
@@ -39,6 +40,7 @@ class Episodes:
     cells: Int[np.ndarray, "E T+1 K"] | None = None
     renderer: Renderer | None = None
     pictures: np.ndarray | None = None  # (E, T+1, height, width, 3), uint8, or float32 in 0-1
+    moving: float | None = 0.9
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -87,7 +89,12 @@ class Episodes:
             return None if array is None else array[episodes]
 
         return Episodes(
-            self.actions[episodes], rows(self.scene_ids), rows(self.cells), self.renderer, rows(self.pictures)
+            self.actions[episodes],
+            rows(self.scene_ids),
+            rows(self.cells),
+            self.renderer,
+            rows(self.pictures),
+            self.moving,
         )
 
     def some(self, count: int) -> "Episodes":
@@ -112,7 +119,7 @@ def collect(
     start = renderer.grid.place(rng, episodes, scenes.k)
     cells, slots, directions = random_walk(renderer.grid, headings, start, steps, moving, rng)
     actions = np.take_along_axis(scene_ids, slots.astype(np.int64), axis=1) * 4 + directions
-    return Episodes(actions, scene_ids, cells, renderer)
+    return Episodes(actions, scene_ids, cells, renderer, moving=moving)
 
 
 @dataclass(frozen=True)

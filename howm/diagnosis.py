@@ -147,7 +147,7 @@ class Diagnosis:
 @torch.no_grad()
 def diagnose(model: HOWM, rollouts: Rollouts, steps: int = 5) -> Diagnosis:
     """Measure every stage on (at most 1,000 of) the given episodes."""
-    some = Rollouts(rollouts.episodes.some(min(EPISODES, len(rollouts))), rollouts.moving)
+    some = Rollouts(rollouts.episodes.some(min(EPISODES, len(rollouts))))
     renderer, _, _ = some.episodes.state()
     with evaluating(model):
         found = _stages(model, some, steps)

@@ -34,7 +34,6 @@ class EvaluationData:
 
     unseen: Episodes
     seen: Episodes
-    moving: float | None
     k: int
     about: dict[str, Any]  # for results.json: where the episodes come from
 
@@ -79,11 +78,11 @@ def evaluate_run(
 
     # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
     seen, unseen = matched(chosen.seen, chosen.unseen)
-    on_unseen = evaluate(model, Rollouts(chosen.unseen, chosen.moving), steps)
-    on_seen = evaluate(model, Rollouts(seen, chosen.moving), steps, controls=False)
+    on_unseen = evaluate(model, Rollouts(chosen.unseen), steps)
+    on_seen = evaluate(model, Rollouts(seen), steps, controls=False)
     comparable = on_unseen
     if len(unseen) < len(chosen.unseen):
-        comparable = evaluate(model, Rollouts(unseen, chosen.moving), steps, controls=False)
+        comparable = evaluate(model, Rollouts(unseen), steps, controls=False)
 
     costs = load_checkpoint(find_checkpoint(run, "last")).about
     results = _summarise(checkpoint, chosen, on_unseen, on_seen, comparable, costs)
@@ -98,7 +97,7 @@ def evaluate_run(
         results["segmentation"] = masked.to_json()
     if isinstance(model, HOWM) and chosen.unseen.cells is not None:
         depth = min(5, chosen.unseen.steps)
-        results["binding"] = diagnose(model, Rollouts(chosen.unseen, chosen.moving), depth).to_json()
+        results["binding"] = diagnose(model, Rollouts(chosen.unseen), depth).to_json()
     if equivariance:
         results["equivariance"] = equivariance_error(model, chosen.unseen, np.random.default_rng(0)).to_json()
     return results
@@ -221,7 +220,7 @@ def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
     about = {"hash": file_hash(path), "seed": dataset.seed, "moving": dataset.moving}
     if dataset.split is not None:
         about["split"] = dataset.split.hash
-    return EvaluationData(dataset.eval, dataset.eval_seen, dataset.moving, dataset.k, about)
+    return EvaluationData(dataset.eval, dataset.eval_seen, dataset.k, about)
 
 
 def _extractor_scenes(checkpoint: Checkpoint) -> set[Scene]:
@@ -255,7 +254,7 @@ def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int, episodes: int 
     some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]
     seen = SceneSet(train.n, train.k, tuple(some))
     on_unseen, on_seen = (collect(renderer, scenes, episodes, steps, rng, moving) for scenes in (unseen, seen))
-    return EvaluationData(on_unseen, on_seen, moving, train.k, {"fresh_seed": seed, "moving": moving})
+    return EvaluationData(on_unseen, on_seen, train.k, {"fresh_seed": seed, "moving": moving})
 
 
 def draw_unseen(train: SceneSet, count: int, rng: np.random.Generator) -> SceneSet:

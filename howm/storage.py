@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,7 @@ def _read(file: h5py.File) -> Dataset:
     if "split" in file:
         sets = {name: SceneSet.from_array(n, file["split"][name][()].astype(np.int64)) for name in ("train", "eval")}
         split = SceneSplit(sets["train"], sets["eval"], bool(file["split"].attrs["consecutive"]))
-    parts = {name: _read_episodes(file[name], n, k, renderer) for name in PARTS}
+    parts = {name: replace(_read_episodes(file[name], n, k, renderer), moving=about["moving"]) for name in PARTS}
     return Dataset(about["world"], n, k, **parts, seed=about["seed"], moving=about["moving"],
                    split=split, renderer=renderer, cell_pixels=about["cell_pixels"])  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Batches: every transition once a pass, honest negatives, true pictures; and the paths that evaluation asks about."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -303,7 +304,7 @@ def reachable(start: list[tuple[int, int]], steps: int) -> set[tuple[tuple[int, 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_counterfactual_ends_can_be_reached(moving: float | None, steps: int) -> None:
     episodes = play([[0, 1], [2, 3]], 4)
-    ends = Rollouts(episodes, moving).counterfactuals(steps, 200, rng())
+    ends = Rollouts(replace(episodes, moving=moving)).counterfactuals(steps, 200, rng())
     assert ends.shape == (2, 200, 2)
     for row in range(2):
         start = [divmod(int(cell), 3) for cell in episodes.cells[row, 0]]

@@ -264,7 +264,7 @@ def test_nine_transitions_of_ten_move_something(world: str) -> None:
 def test_the_moving_share_is_an_option(moving: float, share: float) -> None:
     dataset = small_dataset(amounts=replace(SMALL, moving=moving), grid=Grid(2, 3))
     assert (dataset.train.cells[:, 1:] != dataset.train.cells[:, :-1]).any(axis=2).mean() == share
-    assert dataset.moving == moving
+    assert dataset.moving == dataset.eval.moving == dataset.eval.some(3).moving == moving
 
 
 def test_uniform_play_chooses_all_actions_equally_often() -> None:
