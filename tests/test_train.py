@@ -357,6 +357,7 @@ def spawn(arguments: list[str], **kwargs) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_a_run_resumes_bit_for_bit(data, tmp_path):
     file = tmp_path / "data.h5"
     save_dataset(data, file)
