@@ -100,7 +100,7 @@ class Episodes:
     def some(self, count: int) -> "Episodes":
         """So many of the episodes, spread evenly over the scenes."""
         if not 0 < count <= len(self):
-            raise HowmError(f"episodes={count} are more than the {len(self)} of the data, or none; give 1 to {len(self)}")
+            raise HowmError(f"episodes={count} are more than the {len(self)} of the data; give 1 to {len(self)}")
         by_scene = np.argsort(self.scene_index, kind="stable")
         return self.select(np.sort(by_scene[np.arange(count) * len(self) // count]))
 
