@@ -39,7 +39,6 @@ ABLATION = {
     "sigma-05": "sigma 0.5",
     "balanced-attention": "balanced attention",
     "slot-attention": "slot attention",
-    "slot-attention-broadcast": "slot attention, broadcast decoder",
     "howm-paper": "howm-paper",
 }
 
