@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from howm.config import difference, from_plain, read_yaml, to_plain, to_yaml
+from howm.config import OF_RUN, difference, from_plain, read_yaml, to_plain, to_yaml
 from howm.errors import NO_MEMORY, HowmError
 from howm.models.methods import Method, find_method
 from howm.plan import BUDGETS, Cell, SweepConfig
@@ -51,7 +51,7 @@ class Overview:
 
 
 STATUSES = ("ok", "OM", "failed", "running", "waiting")
-_RUN_WIDE = ("train.precision", "train.hold_out", "train.same_scene")  # keys of train that the slots need alike
+_RUN_WIDE = tuple(f"train.{name}" for name in OF_RUN)  # keys of train that the slots need alike
 
 
 def results_folder(folder: Path) -> Path:
