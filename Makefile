@@ -7,7 +7,7 @@ RUNS ?= runs
 RESULTS ?= results
 QUICK ?= represent.steps=800 train.steps=4000
 
-.PHONY: quickstart test test-slow test-ray test-browser lint docs bench table sweep clean
+.PHONY: quickstart test test-slow test-ray test-browser fuzz torture trust-short lint docs bench table sweep clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "howm needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -45,9 +45,23 @@ test-browser: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[browser]'
 	OMP_NUM_THREADS=1 SCREENSHOTS=$(OUT)/screenshots $(BIN)/python -m pytest -m browser
 
+# Damaged files, over all readers and through the command line as another user; minutes.
+fuzz: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --cases 10000 --commands 200 --json $(RESULTS)/trust/fuzz.json
+
+# Random kills over all commands that write; what is resumed must equal what was never disturbed.
+torture: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/run.py --kills 200 --json $(RESULTS)/trust/torture.json
+
+# The same, in a minute or two, for every change.
+trust-short: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --cases 900 --commands 9 > /dev/null
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/run.py --kills 10 > /dev/null
+
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 $(VENV)/.docs: $(VENV)/.installed
@@ -67,7 +81,7 @@ sweep: $(VENV)/.installed
 	$(BIN)/howm sweep --paper --out $(RUNS)/paper --results $(RESULTS)
 	$(BIN)/howm sweep --methods howm --envs shapes -n 100 300 --seeds 0 --set represent.steps=3000 \
 		--out $(RUNS)/large --results $(RESULTS)
-	$(BIN)/howm sweep --methods howm --envs shapes -n 30 -k 8 --grid 8x8 --seeds 0 --out $(RUNS)/8x8 --results $(RESULTS)
+	$(BIN)/howm sweep --methods howm --envs shapes -n 30 -k 8 --world-set grid=8x8 --seeds 0 --out $(RUNS)/8x8 --results $(RESULTS)
 	$(BIN)/howm sweep --methods cswm-n cswm-k cswm-k-ca cwm-n howm --envs shapes -n 10 --train-scenes 10 --seeds 0 \
 		--out $(RUNS)/few-scenes --results $(RESULTS)/few-scenes
 	$(BIN)/howm sweep benchmarks/ablation.yaml --out $(RUNS)/ablation --results $(RESULTS)/ablation

@@ -12,7 +12,9 @@ from statistics import median
 import gymnasium as gym
 import numpy as np
 
-from howm.registration import WORLD_CLASSES, register_envs
+from howm.worlds.envs.registration import register_envs
+
+ENVIRONMENTS = ("howm/Shapes-v0", "howm/RushHour-v0")
 
 
 def steps_per_second(envs: gym.vector.VectorEnv, seconds: float) -> float:
@@ -36,7 +38,7 @@ def main() -> None:
 
     register_envs()
     figures = {}
-    for env_id in WORLD_CLASSES:
+    for env_id in ENVIRONMENTS:
         native = gym.make_vec(env_id, num_envs=arguments.envs, vectorization_mode="vector_entry_point")
         sync = gym.make_vec(env_id, num_envs=arguments.sync_envs, vectorization_mode="sync")
         native.reset(seed=0)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from howm.models.transition import GNNTransition
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "oracles"))
 
 from edge_list_gnn import EdgeListGNN
 

@@ -1,4 +1,4 @@
-"""Seconds and peak extra memory of `howm.ranking.ranks`, and how much faster than plain Python it is.
+"""Seconds and peak extra memory of `howm.evaluation.ranking.ranks`, and how much faster than plain Python it is.
 
 python benchmarks/bench_ranking.py [--size 10000] [--width 40] [--extras 30] [--json FILE]
 """
@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import torch
 
-from howm.ranking import PADDING, ranks
+from howm.evaluation.ranking import PADDING, ranks
 
 CASES = ("near", "near+extras", "random", "random+extras", "constant", "constant+extras")
 SAMPLE = 20

@@ -11,10 +11,12 @@ from time import process_time
 import numpy as np
 import torch
 
-from howm.batches import Transitions
-from howm.dataset import Amounts, make_dataset
-from howm.models.methods import METHODS, build_model
-from howm.models.worldmodel import WorldModel, WorldSpec
+from howm.data.dataset import Amounts, make_dataset
+from howm.data.transitions import PictureBatch, SlotBatch, Transitions
+from howm.models.registry import build_model
+from howm.models.world_model import WorldModel
+from howm.runs.config import configure
+from howm.worlds.spec import WorldSpec
 
 LIBRARIES = {"howm": (10, 30, 100, 300), "cswm-n": (5, 10, 20, 30, 40)}
 BATCH = 128
@@ -24,15 +26,15 @@ class Stepper:
     """One training step of a method at a library size, on frames as its trainer gives them."""
 
     def __init__(self, method: str, n: int) -> None:
-        config = METHODS[method].config("cpu").model
+        config = configure(method, "cpu").model
         self.model: WorldModel = build_model(method, WorldSpec(n, 5), config, seed=0)
         amounts = Amounts(train_episodes=max(100, n), train_steps=20, eval_episodes=10, eval_steps=1)
         self.transitions = Transitions(make_dataset("shapes", n, 5, amounts=amounts).train)
         self.frames = None
-        if self.model.representation is not None:
-            self.model.representation.requires_grad_(False)
+        if self.model.frozen_extractor is not None:
+            extractor = self.model.frozen_extractor.requires_grad_(False)
             with torch.no_grad():
-                slots = self.model.represent(self.transitions.pictures(np.arange(self.transitions.frame_count)))
+                slots = extractor.slots(self.transitions.pictures(np.arange(self.transitions.frame_count)))
             self.frames = lambda index: slots[torch.from_numpy(index)]
         weights = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.Adam(weights, lr=1e-4, fused=True)
@@ -41,7 +43,11 @@ class Stepper:
     def step(self) -> float:
         began = process_time()
         index = self.transitions.index(self.rng.integers(len(self.transitions), size=BATCH), self.rng)
-        loss, _ = self.model(self.transitions.load(index, self.frames))
+        if self.frames is None:
+            batch: PictureBatch | SlotBatch = self.transitions.load(index)
+        else:
+            batch = self.transitions.load_slots(index, self.frames)
+        loss, _ = self.model(batch)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()

@@ -10,12 +10,14 @@ import argparse
 
 import torch
 
-from howm.batches import Rollouts
-from howm.checkpoint import find_checkpoint, load_checkpoint, rebuild
-from howm.evaluation import hard_ranks
+from howm.data.rollouts import Rollouts
+from howm.evaluation.episodes import fresh_episodes
+from howm.evaluation.evaluate import hard_ranks
 from howm.models.align import matched_to
-from howm.models.worldmodel import State, WorldModel
-from howm.results import fresh_episodes
+from howm.models.distance import EUCLIDEAN
+from howm.models.world_model import SlotState
+from howm.runs.checkpoint import load_checkpoint
+from howm.runs.locate import find_checkpoint, rebuild
 
 
 @torch.no_grad()
@@ -27,6 +29,7 @@ def main() -> None:
     options = parser.parse_args()
     checkpoint = load_checkpoint(find_checkpoint(options.run))
     model = rebuild(checkpoint)
+    metric = model.metric
     chosen = fresh_episodes(checkpoint, options.steps, 0, options.episodes)
     rollouts, everything = Rollouts(chosen.unseen), slice(0, options.episodes)
     state = first = model.encode(rollouts.observe(0, everything))
@@ -35,10 +38,10 @@ def main() -> None:
     truth = model.encode(rollouts.observe(options.steps, everything)).slots
     print(f"MRR in the hard pool after {options.steps} steps, {options.episodes} references, unseen scenes")
     for name, slots in (("model", state.slots), ("predicting no change", first.slots)):
-        model.__dict__.pop("distance", None)
-        fair = 100 * (1 / hard_ranks(model, rollouts, options.steps, model.embed(State(slots)))).mean()
-        model.distance = WorldModel.distance.__get__(model)  # without matching
-        helped = model.embed(State(matched_to(truth, slots)))
+        model.metric = metric
+        fair = 100 * (1 / hard_ranks(model, rollouts, options.steps, model.embed(SlotState(slots)))).mean()
+        model.metric = EUCLIDEAN  # without matching
+        helped = model.embed(SlotState(matched_to(truth, slots)))
         flattered = 100 * (1 / hard_ranks(model, rollouts, options.steps, helped)).mean()
         print(f"{name}: {fair:.1f} with every pair matched, {flattered:.1f} with the true pair alone")
 

@@ -12,8 +12,11 @@ import argparse
 import numpy as np
 import torch
 
-from howm.checkpoint import find_checkpoint, load_checkpoint, rebuild, training_world
 from howm.models.cswm import CSWMN
+from howm.runs.checkpoint import load_checkpoint
+from howm.runs.locate import find_checkpoint, rebuild
+from howm.runs.provenance import training_world
+from howm.worlds.grid_world import GridWorld
 
 
 @torch.no_grad()
@@ -24,7 +27,10 @@ def main() -> None:
     model = rebuild(checkpoint).eval()
     if not isinstance(model, CSWMN):
         parser.error("this is no run of cswm-n")
-    renderer, _ = training_world(checkpoint.about)
+    world, _ = training_world(checkpoint.record.data)
+    if not isinstance(world, GridWorld):
+        parser.error("this run's world has no grid")
+    renderer = world.renderer
     count, width = renderer.grid.cell_count, renderer.grid.width
     cells = np.arange(count)
     place = np.stack(np.divmod(cells, width), axis=1).astype(float)
@@ -34,7 +40,7 @@ def main() -> None:
     for number, heading in enumerate(renderer.library.headings):
         pictures = torch.from_numpy(renderer.render(np.full((count, 1), number), cells[:, None]))
         embedding = model.encode(pictures).slots[:, number].double().numpy()
-        mask = model.extractor(pictures)[:, number].numpy()
+        mask = model.mask_cnn(pictures)[:, number].numpy()
         own = mask[cells, cells].mean()
         elsewhere = (mask.sum() / count - own) / (count - 1)
         mean = embedding.mean(axis=0)

@@ -1,4 +1,4 @@
-"""Put the tables of results/ into README.md.
+"""Put the tables of results/ into README.md and docs/results.md.
 
 python benchmarks/table.py --write
 """
@@ -6,15 +6,18 @@ python benchmarks/table.py --write
 import argparse
 from pathlib import Path
 
-from howm.collected import read_results
-from howm.table import Table, to_markdown
-from howm.tables import glance, readme_tables
+from howm.report.formats import to_markdown
+from howm.report.results_folder import read_results
+from howm.report.table import Table
+from howm.report.tables.all import readme_tables
+from howm.report.tables.paper import glance
 
 ROOT = Path(__file__).parent.parent
+PAGES = {"glance": ROOT / "README.md", "results": ROOT / "docs" / "results.md"}
 
 
 def blocks(folder: Path) -> dict[str, str]:
-    """What stands between the marks <!-- name --> and <!-- /name -->."""
+    """What stands between the marks <!-- name --> and <!-- /name --> of the pages."""
     results = read_results(folder)
     return {
         name: _rendered(found) for name, found in (("glance", [glance(results)]), ("results", readme_tables(results)))
@@ -34,16 +37,14 @@ def split(text: str, name: str) -> tuple[str, str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into the pages")
     options = parser.parse_args()
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
     for name, rendered in blocks(ROOT / "results").items():
         print(rendered, end="\n\n")
-        before, _, after = split(text, name)
-        text = f"{before}<!-- {name} -->\n{rendered}\n<!-- /{name} -->{after}"
-    if options.write:
-        readme.write_text(text, encoding="utf-8")
+        if options.write:
+            before, _, after = split(PAGES[name].read_text(encoding="utf-8"), name)
+            text = f"{before}<!-- {name} -->\n{rendered}\n<!-- /{name} -->{after}"
+            PAGES[name].write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

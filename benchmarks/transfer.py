@@ -4,12 +4,12 @@ python benchmarks/transfer.py                # results/transfer/<model>-k<K>.jso
 """
 
 import argparse
-import json
 from pathlib import Path
 
-from howm.checkpoint import find_checkpoint, load_checkpoint
-from howm.cli import main as howm
-from howm.results import evaluate_run
+from howm.cli.main import main as howm
+from howm.evaluation.run import evaluate_run
+from howm.runs.checkpoint import load_checkpoint
+from howm.runs.locate import find_checkpoint
 
 
 def main() -> None:
@@ -19,18 +19,17 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("runs"), help="where the data goes (default runs)")
     parser.add_argument("--results", type=Path, default=Path("results/transfer"))
     options = parser.parse_args()
-    about = load_checkpoint(find_checkpoint(options.model)).about["data"]
+    trained = load_checkpoint(find_checkpoint(options.model)).record.data
     options.results.mkdir(parents=True, exist_ok=True)
     for k in options.k:
         target = options.results / f"{Path(options.model).name}-k{k}.json"
         if target.exists():
             continue
-        data = options.work / f"transfer-{about['world']}-n{about['n']}-k{k}.h5"
+        data = options.work / f"transfer-{trained.world}-n{trained.n}-k{k}.h5"
         if not data.exists():
-            howm(["data", "make", "--env", about["world"], "-n", str(about["n"]), "-k", str(k), "-o", str(data)])
-        results = evaluate_run(options.model, data=data)
-        target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        print(k, {steps: results["eval_hard"][steps]["mrr"] for steps in results["eval_hard"]}, flush=True)
+            howm(["data", "make", "--world", trained.world, "-n", str(trained.n), "-k", str(k), "-o", str(data)])
+        result = evaluate_run(options.model, data, target)
+        print(k, {steps: scores.mrr for steps, scores in result.scores["unseen"]["hard"].items()}, flush=True)
 
 
 if __name__ == "__main__":

@@ -5,24 +5,26 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import howm
-from howm.cli import _parser
+from howm.cli.main import _parser
 
 MODULES = {  # those that the guides speak of, beside the public names
     "howm.hub": ("push", "pull"),
-    "howm.train": ("train_run",),
-    "howm.checkpoint": ("load_checkpoint",),
-    "howm.results": ("evaluate_run",),
-    "howm.plan": ("SweepConfig", "Variant"),
-    "howm.sweep": ("Sweep",),
-    "howm.engines": ("run_local", "run_on_ray"),
-    "howm.collected": ("read_results",),
-    "howm.report": ("write_report",),
-    "howm.diagnosis": ("diagnose", "Diagnosis"),
-    "howm.equivariance": ("equivariance_error",),
-    "howm.interop": ("import_cswm", "export_cswm", "export_minari"),
-    "howm.figures": ("figures", "save_figure"),
-    "howm.envs": ("ObjectLibraryEnv", "ObjectLibraryVectorEnv", "FactoredActions", "FactoredVectorActions"),
-    "howm.tabular": ("check_proposition",),
+    "howm.runs.checkpoint": ("load_checkpoint",),
+    "howm.evaluation.run": ("evaluate_run",),
+    "howm.experiments.plan": ("SweepConfig", "Variant"),
+    "howm.experiments.folder": ("Sweep",),
+    "howm.experiments.engines": ("run_local", "run_on_ray"),
+    "howm.report.results_folder": ("read_results",),
+    "howm.report.page": ("write_report",),
+    "howm.evaluation.diagnosis": ("diagnose", "Diagnosis"),
+    "howm.evaluation.equivariance": ("equivariance_error",),
+    "howm.data.formats.cswm": ("import_cswm", "export_cswm"),
+    "howm.data.formats.minari": ("export_minari",),
+    "howm.draw.figures": ("figures", "save_figure"),
+    "howm.worlds.envs.single": ("WorldEnv",),
+    "howm.worlds.envs.vector": ("WorldVectorEnv",),
+    "howm.worlds.envs.factored": ("FactoredActions", "FactoredVectorActions"),
+    "howm.theory.proposition": ("check_proposition",),
 }
 
 

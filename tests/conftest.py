@@ -5,7 +5,9 @@ Hypothesis draws the same examples in every run; ``--hypothesis-profile=explore`
 
 import os
 import socket
+import sys
 
+import pytest
 from hypothesis import settings
 
 if "lo" in (name for _, name in socket.if_nameindex()):
@@ -21,3 +23,15 @@ LONGEST = ("test_shell_commands_run_in_order", "test_the_tutorial_runs_and_says_
 def pytest_collection_modifyitems(items):
     """The longest tests begin first, so that no process has to wait for another at the end."""
     items.sort(key=lambda item: item.name not in LONGEST)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_typed_names():
+    """What the tests of one module have typed is unknown to those of the next."""
+    yield
+    for place, name in (("worlds", "WORLDS"), ("models", "METHODS"), ("models.extractors", "EXTRACTORS")):
+        registry = getattr(sys.modules.get(f"howm.{place}.registry"), name, None)
+        if registry is not None:
+            for typed in list(registry._typed):
+                del registry._typed[typed]
+                registry._loaded.pop(typed, None)

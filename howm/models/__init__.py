@@ -1,1 +1,0 @@
-"""World models: extract objects, bind actions to them, predict the transition."""

@@ -1,22 +1,26 @@
 """C-SWM with Slot Attention in place of the masks ("Other related baselines"), trained by the contrastive loss."""
 
-import math
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from howm.batches import Batch
+from howm.config import require_least, require_positive, validate
+from howm.data.privileged import Privileged
+from howm.data.transitions import PictureBatch
 from howm.errors import HowmError
-from howm.losses import SIGMA, contrastive
-from howm.models.align import Matching, matched_to
-from howm.models.bind import factored
-from howm.models.extract import CellFeatures
+from howm.models.align import matched_to
+from howm.models.binding import factored
+from howm.models.cells import CellFeatures, cell_masks_to_pixels
+from howm.models.distance import EUCLIDEAN, matched
+from howm.models.extractors.cells import ExtractorConfig
+from howm.models.extractors.iterations import SlotAttentionIterations
+from howm.models.losses import SIGMA, contrastive
 from howm.models.mlp import MLP
-from howm.models.slots import ExtractorConfig, SlotRounds
 from howm.models.transition import GNNTransition
-from howm.models.worldmodel import State, WorldModel, WorldSpec, full_precision
+from howm.models.world_model import Logs, SlotState, State, WorldModel, full_precision, slot_state
+from howm.worlds.spec import WorldSpec
 
 
 @dataclass(frozen=True)
@@ -31,65 +35,50 @@ class CSWMSlotsConfig:
     matching: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "embedding"):
-            if getattr(self, name) < 1:
-                raise HowmError(f"{name}={getattr(self, name)} is too small; give 1 or more")
-        for name in ("margin", "sigma"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise HowmError(f"{name}={getattr(self, name)} is too small; give a number above 0")
+        validate(self)
+        require_least(self, 1, "hidden", "embedding")
+        require_positive(self, "margin", "sigma")
         if self.slots.kind != "slot_attention":
-            raise HowmError(f"slots.kind={self.slots.kind} cannot be used here; it is slot_attention")
+            raise HowmError(f"slots.kind must be slot_attention here, got {self.slots.kind}")
 
 
 class CSWMSlots(WorldModel):
     """N slots with a mean of their own each, so that they can keep to the order of the N action factors."""
 
+    spec: WorldSpec
+
     def __init__(self, spec: WorldSpec, config: CSWMSlotsConfig) -> None:
-        super().__init__()
-        self.n = self.slots = spec.n
-        self.config, self.spec = config, spec
+        super().__init__(spec)
+        self.config = config
+        self.metric = matched(spec.n) if config.matching else EUCLIDEAN
         self.features = CellFeatures(spec, config.slots.features)
         self.position = nn.Parameter(torch.randn(spec.cells, config.slots.features))
         self.queries = nn.Parameter(torch.randn(spec.n, config.slots.slot))
-        self.rounds = SlotRounds(config.slots)
+        self.rounds = SlotAttentionIterations(config.slots)
         self.encoder = MLP(config.slots.slot, config.hidden, config.embedding)
-        self.transition = GNNTransition(config.embedding, 4, config.hidden)
+        self.transition = GNNTransition(config.embedding, spec.actions_per_object, config.hidden)
 
-    def encode(self, obs: Tensor, object_ids: Int[Tensor, "B K"] | None = None) -> State:
-        inputs = torch.relu(self.features(obs)) + self.position
-        slots = self.rounds(inputs, self.queries.expand(len(obs), -1, -1))
-        return State(full_precision(self.encoder(slots)) * (self.config.sigma / SIGMA))
+    def encode(self, pictures: Tensor, privileged: Privileged | None = None) -> SlotState:
+        slots = self.rounds(self._inputs(pictures), self.queries.expand(len(pictures), -1, -1))
+        return SlotState(full_precision(self.encoder(slots)) * (self.config.sigma / SIGMA))
 
-    def step(self, state: State, action: Int[Tensor, "B"]) -> State:
-        change = self.transition(state.slots, factored(action, self.n).to(state.slots.dtype))
-        return State(state.slots + full_precision(change))
+    def _inputs(self, pictures: Tensor) -> Float[Tensor, "B cells features"]:
+        return torch.relu(self.features(pictures)) + self.position
 
-    def masks(self, obs: Tensor) -> Float[Tensor, "B S H W"]:
+    def step(self, state: State, action: Int[Tensor, " B"]) -> SlotState:
+        slots = slot_state(state).slots
+        change = self.transition(slots, factored(action, self.spec).to(slots.dtype))
+        return SlotState(slots + full_precision(change))
+
+    def masks(self, pictures: Tensor) -> Float[Tensor, "B S H W"]:
         """How the slots share the cells."""
-        inputs = torch.relu(self.features(obs)) + self.position
-        attention = self.rounds.attend(inputs, self.rounds(inputs, self.queries.expand(len(obs), -1, -1)))
-        pixels = self.spec.cell_pixels
-        grid = attention.view(*attention.shape[:2], obs.shape[1] // pixels, obs.shape[2] // pixels)
-        return grid.repeat_interleave(pixels, 2).repeat_interleave(pixels, 3)
+        inputs = self._inputs(pictures)
+        attention = self.rounds.attend(inputs, self.rounds(inputs, self.queries.expand(len(pictures), -1, -1)))
+        return cell_masks_to_pixels(attention, self.spec)
 
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        everything = torch.cat([batch.obs, batch.next_obs, batch.negative_obs])
-        current, following, negative = self.encode(everything).slots.chunk(3)
-        predicted = self.step(State(current), batch.action).slots
-        following, negative = self.beside(predicted, following), self.beside(current, negative)
+    def forward(self, batch: PictureBatch) -> tuple[Tensor, Logs]:
+        current, following, negative = self.encode(*batch.together()).slots.chunk(3)
+        predicted = self.step(SlotState(current), batch.action).slots
+        if self.config.matching:
+            following, negative = matched_to(predicted, following), matched_to(current, negative)
         return contrastive(predicted, following, current, negative, self.config.margin, self.config.sigma)
-
-    def beside(self, slots: Float[Tensor, "B S D"], others: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
-        """The slots of other states in the order in which the loss compares them."""
-        return others
-
-
-class MatchedCSWMSlots(Matching, CSWMSlots):
-    """Slots are compared under their best assignment."""
-
-    def beside(self, slots: Float[Tensor, "B S D"], others: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
-        return matched_to(slots, others)
-
-
-def cswm_slots(spec: WorldSpec, config: CSWMSlotsConfig) -> CSWMSlots:
-    return MatchedCSWMSlots(spec, config) if config.matching else CSWMSlots(spec, config)

@@ -1,0 +1,40 @@
+"""howm library: look at an object library."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from howm.cli.base import add_command, add_world, allow_typed, world_settings, write_picture
+
+
+def add_commands(commands: Any) -> None:
+    library = commands.add_parser("library", help="look at an object library")
+    actions = library.add_subparsers(required=True, metavar="ACTION")
+    show = add_command(actions, "show", _library_show, "draw all objects of a library, in order, or list them as JSON")
+    add_world(show)
+    show.add_argument("-o", "--out", type=Path, help="the picture to write (PNG)")
+    show.add_argument("--json", action="store_true", help="print the library as JSON")
+
+
+def _library_show(options: argparse.Namespace) -> int:
+    import numpy as np
+
+    from howm.worlds.grid_world import GridWorld
+    from howm.worlds.registry import make_world
+    from howm.worlds.render import film_strip, library_sheet
+
+    allow_typed(worlds=[options.world])
+    world = make_world(options.world, options.n, options.library_seed, **world_settings(options))
+    if options.json:
+        record = world.to_record()
+        print(json.dumps(record.get("library", record), separators=(",", ":")))
+    elif options.out is None:
+        for i, text in enumerate(world.object_texts()):
+            print(f"{i:4d}  {text}")
+    if options.out is not None and isinstance(world, GridWorld):
+        write_picture(library_sheet(world.library), options.out)
+    elif options.out is not None:  # each object alone in a picture
+        alone = np.arange(world.n)[:, None]
+        write_picture(film_strip(world.render(alone, world.reset(alone, np.random.default_rng(0)))), options.out)
+    return 0

@@ -1,0 +1,183 @@
+"""howm sweep: a grid of runs, resumed when killed, and its status."""
+
+import argparse
+import math
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from howm.cli.base import add_command, add_typed, allow_typed, whole_number
+from howm.errors import HowmError
+
+if TYPE_CHECKING:
+    from howm.experiments.folder import Sweep
+    from howm.experiments.plan import PlannedRun, SweepConfig
+
+
+def add_commands(commands: Any) -> None:
+    sweep = add_command(
+        commands, "sweep", _sweep, "train and evaluate a grid of methods, worlds, library sizes and seeds"
+    )
+    sweep.add_argument("config", nargs="*", help="a YAML file with the grid, or: status DIR")
+    sweep.add_argument("--paper", action="store_true", help="the grid of the paper's tables")
+    sweep.add_argument(
+        "--methods", nargs="+", help="names that `howm methods` lists, package.module:Name, or names of variants"
+    )
+    sweep.add_argument("--worlds", "--world", "--envs", nargs="+", dest="envs",
+                       help="shapes, rush_hour, or package.module:Name")  # fmt: skip
+    sweep.add_argument("-n", type=whole_number(1), nargs="+", help="library sizes")
+    sweep.add_argument("-k", type=whole_number(1), help="objects in a scene (default 5)")
+    sweep.add_argument("--world-set", nargs="+", dest="world_settings", metavar="KEY=VALUE",
+                       help="settings of the worlds, for example grid=8x8")  # fmt: skip
+    sweep.add_argument("--train-scenes", type=whole_number(1), help="default max(100, ⌈2N/K⌉)")
+    sweep.add_argument("--seeds", type=whole_number(0), nargs="+")
+    sweep.add_argument("--budget", help="quick, cpu or paper (default cpu)")
+    sweep.add_argument("--steps", type=whole_number(1), nargs="+", help="of prediction (default 1 5 10)")
+    sweep.add_argument("--episodes", type=whole_number(2), help="of evaluation (default: the budget's)")
+    sweep.add_argument(
+        "--set", nargs="+", dest="settings", metavar="KEY=VALUE", help="for all methods that have the key"
+    )
+    add_typed(sweep, "extractor")
+    sweep.add_argument("--out", type=Path, help="the folder of the sweep")
+    sweep.add_argument("--results", type=Path, help="where the results go (default OUT/results)")
+    sweep.add_argument("--workers", type=whole_number(1), default=_cores(), help="default: one for each core")
+    sweep.add_argument("--threads", type=whole_number(1), help="of each (default: the cores shared out; on Ray, 1)")
+    sweep.add_argument("--memory-mb", type=whole_number(1), help="a run that needs more is recorded as OM")
+    sweep.add_argument("--engine", choices=("local", "ray"), default="local")
+    sweep.add_argument("--address", help="of a Ray cluster (default: one of this machine)")
+    sweep.add_argument("--gpus", type=_share, default=0.0, help="of each Ray task (default 0; a share is possible)")
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be 0 or more, got {text!r}")
+    return value
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from howm.experiments.engines import run_local, run_on_ray
+    from howm.experiments.folder import Sweep
+
+    if options.config[:1] == ["status"]:
+        return _status(options.config[1:])
+    config = _config(options)
+    if options.out is None:
+        raise HowmError("a sweep needs a folder; give --out DIR")
+    on_ray = options.engine == "ray"
+    if not on_ray and (options.address or options.gpus):
+        raise HowmError("--address and --gpus are of a Ray cluster; give --engine ray, or leave them out")
+    results = None if options.results is None else options.results.resolve()
+    threads = options.threads or (1 if on_ray else max(1, _cores() // options.workers))
+    sweep = Sweep(options.out.resolve(), config, options.memory_mb, threads, results)
+    sweep.begin()
+    runs = sweep.open_runs()
+    print(f"{len(config.runs()) - len(runs)} of {len(config.runs())} runs are finished", file=sys.stderr)
+    listener = _Terminal(sweep)
+    if on_ray:
+        found = run_on_ray(sweep, runs, options.address, options.gpus, listener)
+    else:
+        found = run_local(sweep, runs, options.workers, listener)
+    listener.clear()
+    _print_status(sweep)
+    print(options.out)
+    return 1 if "failed" in found.values() else 0
+
+
+def _config(options: argparse.Namespace) -> "SweepConfig":
+    """The grid of a file or of the paper, with what the options say put in."""
+    from howm.config import from_plain, parse_settings, read_yaml, to_plain
+    from howm.experiments.plan import SweepConfig, Variant, paper_grid
+    from howm.runs.config import extractor_kind
+
+    if len(options.config) > 1 or (options.config and options.paper):
+        raise HowmError("give one configuration file, or --paper")
+    values: dict[str, Any] = read_yaml(options.config[0]) if options.config else {}
+    values.pop("results", None)  # the file may be what a sweep wrote down
+    if not options.config and not options.paper and not (options.methods and options.n):
+        raise HowmError("say what to run: --paper, a configuration file, or --methods and -n")
+    if options.paper:
+        values = paper_grid(options.budget)
+    names = (
+        "methods",
+        "envs",
+        "n",
+        "k",
+        "world_settings",
+        "train_scenes",
+        "seeds",
+        "budget",
+        "steps",
+        "episodes",
+        "settings",
+    )
+    for name in names:
+        value = getattr(options, name)
+        if value is not None:
+            values[name] = value
+    if options.methods is not None:  # names of variants, too
+        given = [from_plain(Variant, variant, "variants.") for variant in values.get("variants") or []]
+        variants = {variant.name: to_plain(variant) for variant in given}
+        values["variants"] = [variants[name] for name in options.methods if name in variants]
+        values["methods"] = [name for name in options.methods if name not in variants]
+        allow_typed(values["methods"])
+    kind = extractor_kind(parse_settings(options.settings or ()))
+    allow_typed(worlds=options.envs or (), extractors=[kind, options.extractor])
+    if options.n is not None:
+        values["large"] = []
+    return from_plain(SweepConfig, values)
+
+
+class _Terminal:
+    """A line for every run that ended and, on a terminal, below them one that lives."""
+
+    def __init__(self, sweep: "Sweep") -> None:
+        self.sweep, self.lives = sweep, sys.stderr.isatty()
+
+    def ended(self, run: "PlannedRun", status: str) -> None:
+        self.clear()
+        end = "" if self.lives else f" ({self.sweep.overview()})"
+        print(f"{run.name}: {status}{end}", file=sys.stderr, flush=True)
+
+    def tick(self) -> None:
+        if not self.lives:
+            return
+        overview = self.sweep.overview()
+        running = ", ".join(f"{run.name} {share:.0%}" for run, share in overview.running.items())
+        width = shutil.get_terminal_size().columns - 1
+        self.clear()
+        print(f"{overview} [{running}]"[:width], end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self.lives:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+def _status(folders: list[str]) -> int:
+    from howm.experiments.folder import Sweep
+
+    if len(folders) != 1 or not (Path(folders[0]) / "sweep.yaml").is_file():
+        raise HowmError(f"{' '.join(folders) or 'nothing'} is not the folder of a sweep; give howm sweep status DIR")
+    _print_status(Sweep.open(Path(folders[0])))
+    return 0
+
+
+def _print_status(sweep: "Sweep") -> None:
+    overview = sweep.overview()
+    print(overview)
+    for run, share in overview.running.items():
+        print(f"running  {run.name}: {share:.0%} of training")
+    for run in sweep.config.runs():
+        result = sweep.result(run)
+        if result is not None and result.failure is not None and run not in overview.running:
+            print(f"{result.status:8s} {run.name}: {result.failure.reason}")

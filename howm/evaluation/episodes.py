@@ -1,0 +1,109 @@
+"""Episodes to evaluate a run on: its data's, another dataset's, or fresh ones."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from howm.data.dataset import Dataset
+from howm.data.episodes import Episodes, collect
+from howm.data.storage import load_certified
+from howm.errors import HowmError
+from howm.files import file_hash
+from howm.runs.checkpoint import Checkpoint
+from howm.runs.provenance import training_world
+from howm.runs.result import EvaluationSource
+from howm.worlds.registry import read_world
+from howm.worlds.scenes import DEFAULT_SCENES, Scene, draw_unseen
+
+_STREAM = 300  # of random numbers for fresh episodes
+
+
+@dataclass(frozen=True)
+class EvaluationData:
+    """Episodes in scenes that a run did not train on, and in scenes that it did."""
+
+    unseen: Episodes
+    seen: Episodes
+    k: int
+    source: EvaluationSource
+
+
+def matched(seen: Episodes, unseen: Episodes) -> tuple[Episodes, Episodes]:
+    """Equally many episodes in equally many scenes of both, all of them where they match already."""
+    sizes = [np.bincount(episodes.scene_index) for episodes in (seen, unseen)]
+    if sorted(sizes[0]) == sorted(sizes[1]):
+        return seen, unseen
+    scenes, each = min(len(size) for size in sizes), min(int(size.min()) for size in sizes)
+
+    def cut(episodes: Episodes) -> Episodes:
+        rows = [np.flatnonzero(episodes.scene_index == scene)[:each] for scene in range(scenes)]
+        return episodes.select(np.concatenate(rows))
+
+    return cut(seen), cut(unseen)
+
+
+def unseen_label(checkpoint: Checkpoint, chosen: EvaluationData) -> str:
+    """What can be said of the scenes of evaluation."""
+    data, unseen = checkpoint.record.data, chosen.unseen
+    if chosen.k != data.k:
+        return f"all scenes have {chosen.k} objects; those of training had {data.k}"
+    if data.n == data.k and (not data.train_scenes or len(data.train_scenes[0]) == data.n):
+        return "no unseen scene exists"
+    if unseen.scene_ids is None or data.train_scenes is None:
+        return "unknown: the data names no objects"
+    return "eval scenes are unseen in training"
+
+
+def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
+    """The evaluation episodes of a dataset that fits the model and has none of its training scenes in ``eval``."""
+    dataset = load_certified(path)
+    trained, spec = checkpoint.record.data, checkpoint.record.spec
+    if replace(dataset.spec, k=spec.k) != spec:
+        raise HowmError(f"{path} has {dataset.spec}, but the model was made for {spec}")
+    if dataset.world is not None and dataset.world != read_world(trained.world, trained.simulator or {}):
+        raise HowmError(f"{path} shows other objects than the model was trained with; make it with its --library-seed")
+    if dataset.n > dataset.k == trained.k and trained.train_scenes is not None:
+        train = set(trained.train_scenes)
+        overlap = dataset.eval.scenes & (train | _extractor_scenes(checkpoint))
+        if overlap:
+            raise HowmError(
+                f"{len(overlap)} evaluation scenes of {path} are training scenes of the run; use --fresh-seed"
+            )
+        other = dataset.eval_seen.scenes - train
+        if other:
+            raise HowmError(
+                f"{len(other)} scenes that {path} calls seen are no training scenes of the run; use --fresh-seed"
+            )
+    return episodes_of(dataset, file_hash(path))
+
+
+def episodes_of(dataset: Dataset, data_hash: str | None) -> EvaluationData:
+    """The evaluation episodes of a dataset."""
+    split = None if dataset.split is None else dataset.split.hash
+    source = EvaluationSource(data_hash, dataset.seed, dataset.moving, split)
+    return EvaluationData(dataset.eval, dataset.eval_seen, dataset.k, source)
+
+
+def _extractor_scenes(checkpoint: Checkpoint) -> set[Scene]:
+    """Scenes of this library that an extractor which was taken over has seen."""
+    extractor, data = checkpoint.record.extractor, checkpoint.record.data
+    scenes = extractor.scenes if extractor else ()
+    return {scene for scene in scenes if len(scene) == data.k and max(scene) < data.n}
+
+
+def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int, episodes: int | None = None) -> EvaluationData:
+    """New episodes in scenes that training did not contain (all of them when few exist), and in scenes that it did.
+
+    By default as many as the run's own evaluation episodes: numbers from fewer references are not comparable.
+    """
+    world, train = training_world(checkpoint.record.data)
+    moving = checkpoint.record.data.moving
+    episodes = episodes or checkpoint.record.data.eval_episodes
+    rng = np.random.default_rng([seed, _STREAM])
+    known = replace(train, scenes=tuple(sorted({*train.scenes, *_extractor_scenes(checkpoint)})))
+    unseen = draw_unseen(known, min(DEFAULT_SCENES, episodes, len(train)), rng) if train.n > train.k else train
+    some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]
+    seen = replace(train, scenes=tuple(some))
+    on_unseen, on_seen = (collect(world, scenes, episodes, steps, rng, moving) for scenes in (unseen, seen))
+    return EvaluationData(on_unseen, on_seen, train.k, EvaluationSource(moving=moving, fresh_seed=seed))

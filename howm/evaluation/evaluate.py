@@ -1,0 +1,123 @@
+"""k-step prediction ranked among reference states, in the paper's pool and in the hard pool, beside four controls.
+
+The paper's pool holds frame k of every episode. It asks little of the dynamics: random states are far apart, so a
+good encoder alone scores high. The hard pool adds near misses that only a model of the dynamics can tell from the
+truth: the query's own frames 0 ... k-1 and the ends of other k-step action sequences from its own start.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from howm.data.rollouts import Rollouts
+from howm.errors import HowmError
+from howm.evaluation.controls import control_predictions
+from howm.evaluation.embedding import compare, predict
+from howm.evaluation.metrics import summarise
+from howm.evaluation.near_misses import _STREAM
+from howm.evaluation.pools import Compared, _Pool
+from howm.evaluation.ranking import ranks_in_both_pools
+from howm.models.world_model import WorldModel, evaluating
+from howm.runs.result import Pool, Scores
+
+# Grows when the same model and data would no longer get the same scores; docs/trust.md says what changed.
+EVALUATION_VERSION = 2
+CONTROLS = ("do_nothing", "random", "constant", "oracle")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of a model and of the controls, by pool and number of steps."""
+
+    model: Scores
+    controls: dict[str, Scores]
+    hard_pool: str = "near misses"  # or "earlier frames only", where the world cannot be simulated
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "hard_pool": self.hard_pool,
+            "model": _plain(self.model),
+            "controls": {name: _plain(scores) for name, scores in self.controls.items()},
+        }
+
+
+def _plain(scores: Scores) -> dict[Pool, dict[str, Any]]:
+    return {pool: {k: metrics.to_json() for k, metrics in by_step.items()} for pool, by_step in scores.items()}
+
+
+@torch.no_grad()
+def evaluate(
+    model: WorldModel,
+    rollouts: Rollouts,
+    steps: Sequence[int] = (1, 5, 10),
+    *,
+    controls: bool = True,
+    seed: int = 0,
+    chunk: int = 512,
+) -> Evaluation:
+    """Rank the k-step prediction of every episode, from its first frame, for each k of ``steps``."""
+    if not isinstance(rollouts, Rollouts):
+        raise HowmError(f"{type(rollouts).__name__} cannot be evaluated, Rollouts can; wrap it: Rollouts(episodes)")
+    for k in steps:
+        if not 1 <= k <= rollouts.steps:
+            raise HowmError(f"{k} steps cannot be evaluated on episodes of {rollouts.steps} steps; make longer ones")
+    with evaluating(model):
+        scores = _evaluate(model, rollouts, steps, controls, seed, chunk)
+    hard_pool = "earlier frames only" if rollouts.episodes.states is None else "near misses"
+    return Evaluation(scores.pop("model"), {name: scores[name] for name in CONTROLS if name in scores}, hard_pool)
+
+
+def _evaluate(
+    model: WorldModel, rollouts: Rollouts, steps: Sequence[int], controls: bool, seed: int, chunk: int
+) -> dict[str, Scores]:
+    """The scores of the model and of the controls, by name."""
+    predictions = predict(model, rollouts, steps, chunk)
+    nothing = {"do_nothing": predictions[0]} if controls else {}
+    pools = {k: _Pool.make(rollouts, k, seed) for k in steps}
+    predicted = {k: {"model": predictions[k]} | nothing for k in steps}
+    found: dict[str, Scores] = {}
+    for k, compared in compare(model, rollouts, pools, predictions[0], predicted, chunk).items():
+        for one in (compared, *(control_predictions(pools[k], seed) if controls else ())):
+            for name, ranks in _ranks(one, pools[k]).items():
+                for kind, some in zip(get_args(Pool), ranks, strict=True):
+                    interval = np.random.default_rng([seed, _STREAM, k])
+                    metrics = summarise(some, rollouts.scene_index, interval)
+                    found.setdefault(name, {}).setdefault(kind, {})[str(k)] = metrics
+    return found
+
+
+@torch.no_grad()
+def hard_ranks(
+    model: WorldModel,
+    rollouts: Rollouts,
+    k: int,
+    predicted: Float[Tensor, "E F"] | None = None,
+    seed: int = 0,
+    chunk: int = 512,
+) -> Float[np.ndarray, "E"]:
+    """Ranks in the hard pool of the k-step predictions of all episodes, or of embeddings predicted in another way."""
+    predictions = predict(model, rollouts, (k,) if predicted is None else (), chunk)
+    pools = {k: _Pool.make(rollouts, k, seed)}
+    queries = {k: {"": predictions[k] if predicted is None else predicted}}
+    return _ranks(compare(model, rollouts, pools, predictions[0], queries, chunk)[k], pools[k])[""][1]
+
+
+def _ranks(compared: Compared, pool: _Pool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Ranks in the paper's pool and in the hard one."""
+    return {
+        name: ranks_in_both_pools(
+            prediction,
+            compared.targets,
+            np.arange(len(prediction)),
+            pool.labels,
+            compared.near[name],
+            pool.extra_labels,
+            distance=compared.distance,
+        )
+        for name, prediction in compared.predicted.items()
+    }

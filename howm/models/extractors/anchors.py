@@ -1,0 +1,255 @@
+"""Objects anywhere in the picture: a grid of anchors proposes sprites, and those that explain the picture become slots.
+
+No grid of objects, no label and no action is used: the loss is that of reconstruction.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import interpolate, layer_norm
+
+from howm.config import require_least, validate
+from howm.errors import HowmError
+from howm.models.extractors.base import Extractor
+from howm.models.extractors.layout import PIXELS_PER_UNIT, SlotLayout
+from howm.models.extractors.placement import Patches, Picture, place
+from howm.models.extractors.proposals import sigmoid_with_sum
+from howm.models.extractors.pursuit import pursue, refine
+from howm.worlds.spec import WorldSpec
+
+STRIDE = 4  # pixels between anchors
+
+
+@dataclass(frozen=True)
+class AnchorsConfig:
+    """``compose``: sprites that never overlap are added up; ``depth`` paints them over each other in a learned order.
+
+    ``background`` is one learned picture, or that and a smooth correction for each ``picture``. With ``count=infer`` up
+    to ``max_objects`` slots are filled, as many as lower the error by more than what `calibrate` found to be an object.
+    """
+
+    code: int = 16
+    hidden: int = 128
+    sprite: int = 14  # side of a sprite in pixels: that of the largest object, and a few more
+    candidates: int = 16  # proposals that are drawn
+    compose: Literal["add", "depth"] = "add"
+    background: Literal["learned", "picture"] = "learned"
+    count: Literal["given", "infer"] = "given"
+    max_objects: int = 0  # slots for objects; 0 for K
+    refine: int = 2  # steps by which positions are tuned at inference
+    coverage_cost: float = 1e-3  # what opaque pixels cost, lest sprites cover what they look like anyway
+
+    def __post_init__(self) -> None:
+        validate(self)
+        require_least(self, 3, "code", "sprite")
+        require_least(self, 1, "hidden", "candidates")
+        require_least(self, 0, "max_objects", "refine", "coverage_cost")
+
+
+@dataclass(frozen=True)
+class _Proposals:
+    """What A anchors propose; positions are in pixels, of the sprite's middle."""
+
+    logit: Float[Tensor, "B A"]
+    position: Float[Tensor, "B A 2"]
+    depth: Float[Tensor, "B A"]
+    code: Float[Tensor, "B A code"]
+
+    def take(self, index: Int[Tensor, "B J"]) -> "_Proposals":
+        row = torch.arange(len(index), device=index.device)[:, None]
+        return _Proposals(*(getattr(self, name)[row, index] for name in ("logit", "position", "depth", "code")))
+
+
+class Anchors(Extractor):
+    """Every anchor proposes presence, offset, code and depth; a shared decoder draws one sprite for each code.
+
+    In training presences sum to K, and the picture is drawn twice: softly, by the most present as much as they are
+    present, and by the K most present in full. At inference matching pursuit chooses among the most present.
+    """
+
+    Config: ClassVar[type[Any]] = AnchorsConfig
+    has_background = True
+    any_scene_size = True  # no weight depends on K
+    layout: SlotLayout
+    gain_threshold: Tensor
+    anchors: Tensor
+
+    def __init__(self, spec: WorldSpec, config: AnchorsConfig) -> None:
+        super().__init__()
+        self.spec, self.config, self.k = spec, config, spec.k
+        self.layout = SlotLayout(config.code)
+        self.size = (spec.height, spec.width)
+        self.max_objects = config.max_objects or spec.k
+        self.slot_size, self.num_slots = self.layout.size, self.max_objects + 1
+        self.candidates = max(config.candidates, self.max_objects, spec.k)
+        shape = tuple((side // 2 - 1) // 2 + 1 for side in self.size)
+        if self.candidates > shape[0] * shape[1]:
+            raise HowmError(
+                f"candidates={self.candidates} must be at most {shape[0] * shape[1]}, the anchors of a picture"
+            )
+        self.trunk = nn.Sequential(
+            nn.Conv2d(3, 32, 4, 2, padding=2),
+            nn.ReLU(),
+            nn.Conv2d(32, 48, 4, 2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(48, 64, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(64, 96, 3, padding=1),
+            nn.ReLU(),
+        )
+        hidden = config.hidden
+        self.head = nn.Sequential(
+            nn.LayerNorm(96),
+            nn.Linear(96, hidden),
+            nn.ReLU(),
+            nn.LayerNorm(hidden),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, 4 + config.code),
+        )
+        texels = config.sprite**2
+        last = nn.Linear(hidden, 4 * texels)
+        self.sprite = nn.Sequential(nn.Linear(config.code, hidden), nn.ReLU(), last)
+        with torch.no_grad():
+            last.bias[3 * texels :] = -1.0  # hardly opaque
+        self.learned_background = nn.Parameter(torch.zeros(1, 3, *self.size))
+        if config.background == "picture":
+            points = nn.Conv2d(32, 3, 1)
+            self.correction = nn.Sequential(nn.Conv2d(96, 32, 3, 2, padding=1), nn.ReLU(), points)
+            nn.init.zeros_(points.weight)
+        rows, columns = (STRIDE * torch.arange(count) + 1.0 for count in shape)
+        self.register_buffer("anchors", torch.cartesian_prod(rows, columns), persistent=False)
+        self.register_buffer("gain_threshold", torch.tensor(0.0))
+
+    def propose(self, pictures: Picture) -> tuple[_Proposals, Picture]:
+        """What all anchors propose, and the background."""
+        features = self.trunk(pictures)
+        out = self.head(features.flatten(2).transpose(1, 2))
+        position = self.anchors + 0.75 * STRIDE * torch.tanh(out[..., 1:3])
+        code = layer_norm(out[..., 4:], (self.config.code,))
+        background: Tensor = self.learned_background
+        if self.config.background == "picture":
+            coarse = self.correction(features)
+            background = background + interpolate(coarse, self.size, mode="bicubic", align_corners=True)
+        return _Proposals(out[..., 0], position, out[..., 3], code), background.expand(len(pictures), -1, -1, -1)
+
+    def rgba(self, code: Float[Tensor, "B M code"]) -> Float[Tensor, "B M 4 q q"]:
+        """The sprite of each code: premultiplied colours and coverage."""
+        q = self.config.sprite
+        out = torch.sigmoid(self.sprite(code)).view(*code.shape[:-1], 4, q, q)
+        alpha = out[..., 3:, :, :]
+        return torch.cat([out[..., :3, :, :] * alpha, alpha], dim=-3)
+
+    def _compose(self, patches: Patches, background: Picture, depth: Float[Tensor, "B M"]) -> Picture:
+        if self.config.compose == "add":
+            return patches.added(background)
+        return patches.painted(background, depth)
+
+    def forward(self, pictures: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        x = _channels_first(pictures)
+        proposals, background = self.propose(x)
+        best = sigmoid_with_sum(proposals.logit, self.k).topk(self.candidates, dim=1)
+        drawn = proposals.take(best.indices)
+        patches = place(self.rgba(drawn.code), drawn.position, self.size)
+        soft = self._compose(patches.weighted(best.values), background, drawn.depth)
+        hard = self._compose(patches.first(self.k), background, drawn.depth[:, : self.k])
+        error = (hard - x).square().mean()
+        coverage = patches.first(self.k).values[:, :, 3].sum(dim=(1, 2)).mean() / (self.size[0] * self.size[1])
+        loss = (soft - x).square().mean() + error + self.config.coverage_cost * coverage
+        return loss, {"reconstruction": error.detach(), "sharpness": best.values[:, : self.k].mean().detach()}
+
+    @torch.no_grad()
+    def slots(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
+        """Slots of objects in the order in which they were found, then empty ones and that of the background."""
+        x = _channels_first(pictures)
+        candidates, background, chosen, gains = self._pursue(x, self.max_objects)
+        found = candidates.take(chosen)
+        presence = torch.ones_like(gains)
+        if self.config.count == "infer":  # gains need not fall from one to the next: the first small one is the end
+            presence = (gains > self.gain_threshold).to(gains.dtype).cumprod(dim=1)
+        rgba = self.rgba(found.code)
+        position = found.position
+        if self.config.refine:
+            position = self._refined(x, background, found, rgba, presence)
+        middle = (position + self._centre_of_mass(rgba) - self._centre) / PIXELS_PER_UNIT
+        slots = self.layout.join(found.code, middle, found.depth, presence)
+        return torch.cat([slots, torch.zeros_like(slots[:, :1])], dim=1)
+
+    def _pursue(self, x: Picture, rounds: int) -> tuple[_Proposals, Picture, Tensor, Tensor]:
+        proposals, background = self.propose(x)
+        candidates = proposals.take(proposals.logit.topk(self.candidates, dim=1).indices)
+        patches = place(self.rgba(candidates.code), candidates.position, self.size)
+        depth = candidates.depth if self.config.compose == "depth" else None
+        chosen, gains = pursue(x, background, patches, depth, rounds)
+        return candidates, background, chosen, gains
+
+    def _refined(
+        self, x: Picture, background: Picture, found: _Proposals, rgba: Tensor, presence: Float[Tensor, "B M"]
+    ) -> Float[Tensor, "B M 2"]:
+        def draw(position: Tensor) -> Picture:
+            return self._compose(place(rgba, position, self.size).weighted(presence), background, found.depth)
+
+        ground = background.mean(dim=(2, 3))[:, None, :, None, None]
+        change = rgba[:, :, :3] - rgba[:, :, 3:] * ground
+        down, right = torch.diff(change, dim=3)[..., :-1], torch.diff(change, dim=4)[..., :-1, :]
+        by_axis = torch.stack([down, right], dim=2).flatten(3)
+        return refine(found.position, draw, by_axis @ by_axis.transpose(2, 3), x, self.config.refine)
+
+    @torch.no_grad()
+    def calibrate(self, pictures: Tensor) -> float:
+        """Set how much an object lowers the error at least, from training frames of K objects; gives the share of them
+        whose count is then right."""
+        rounds = min(self.k + 1, self.candidates)
+        gains = self._pursue(_channels_first(pictures), rounds)[3].clamp_min(0)
+        ends = torch.cat([gains[:, self.k - 1], gains[:, -1]]).sort().values
+        between = (ends[1:] + ends[:-1]) / 2
+        running = gains.cummin(dim=1).values  # as in `slots`: nothing is found after the first small gain
+        right = ((running[:, self.k - 1] > between[:, None]) & (running[:, -1] <= between[:, None])).float().mean(dim=1)
+        best = between[right == right.max()]
+        self.gain_threshold.fill_(float((best[0] + best[-1]) / 2))
+        return float(right.max())
+
+    def masks(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B S H W"]:
+        """How much of each pixel each slot shows; the background has the rest."""
+        patches, depth = self._placed(slots)
+        cover = patches.pictures()[:, :, 3]
+        if self.config.compose == "depth":
+            nearer = (depth[:, None, :] < depth[:, :, None])[..., None, None]  # [i, j]: j hides i
+            cover = cover * torch.where(nearer, 1 - cover[:, None], 1.0).prod(dim=2)
+        cover = cover / cover.sum(dim=1, keepdim=True).clamp_min(1)
+        return torch.cat([cover, (1 - cover.sum(dim=1, keepdim=True)).clamp_min(0)], dim=1)
+
+    def draw(self, slots: Float[Tensor, "B S D"], background: Picture | None = None) -> Float[Tensor, "B H W 3"]:
+        """The picture that slots stand for, in 0-1; slots say nothing of a background that differs between pictures."""
+        patches, depth = self._placed(slots)
+        ground = self.learned_background.expand(len(slots), -1, -1, -1) if background is None else background
+        return self._compose(patches, ground, depth).clamp(0, 1).permute(0, 2, 3, 1)
+
+    def _placed(self, slots: Float[Tensor, "B S D"]) -> tuple[Patches, Float[Tensor, "B M"]]:
+        code, position, depth, presence = self.layout.split(slots[:, :-1])
+        rgba = self.rgba(code)
+        middle = position * PIXELS_PER_UNIT + self._centre - self._centre_of_mass(rgba)
+        inside = torch.minimum(middle.clamp_min(-3.0), 2 * self._centre + 3)
+        return place(rgba, inside, self.size).weighted(presence), depth
+
+    @property
+    def _centre(self) -> Float[Tensor, " 2"]:
+        return torch.tensor(self.size, dtype=self.anchors.dtype, device=self.anchors.device) / 2
+
+    def _centre_of_mass(self, rgba: Float[Tensor, "B M 4 q q"]) -> Float[Tensor, "B M 2"]:
+        """Of what a sprite changes, from its middle: codes of one object need not draw it at the same place."""
+        ground = self.learned_background.mean(dim=(2, 3))[:, None, :, None, None]
+        weight = (rgba[:, :, :3] - rgba[:, :, 3:] * ground).abs().sum(dim=2)
+        weight = weight / weight.sum(dim=(2, 3), keepdim=True).clamp_min(1e-6)
+        q = self.config.sprite
+        offset = torch.arange(q, device=rgba.device) - (q - 1) / 2
+        return torch.stack([(weight.sum(dim=3) * offset).sum(dim=2), (weight.sum(dim=2) * offset).sum(dim=2)], dim=2)
+
+
+def _channels_first(pictures: Tensor) -> Picture:
+    """Pictures (B, H, W, 3), bytes or numbers in 0-1, as convolutions want them."""
+    x = pictures.permute(0, 3, 1, 2)
+    return x.float() / 255 if x.dtype == torch.uint8 else x

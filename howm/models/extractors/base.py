@@ -1,0 +1,50 @@
+"""The contract of extractors: pictures to slots, trained by reconstruction alone."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from howm.models.extractors.layout import SlotLayout
+
+
+@dataclass(frozen=True)
+class NoExtractorConfig:
+    """The configuration of an extractor that has nothing to configure."""
+
+
+class Extractor(nn.Module, ABC):
+    """Your own needs ``slot_size`` and ``num_slots``, four methods, and a constructor that takes (spec, config)."""
+
+    Config: ClassVar[type[Any]] = NoExtractorConfig  # what the values of model.extractor, but for its kind, are read as
+    slot_size: int
+    num_slots: int
+    has_background: bool = False  # whether the last slot is the background's, never an object's
+    any_scene_size: bool = False  # whether no weight depends on the number of objects in a scene
+    layout: SlotLayout | None = None  # where slots keep code and position, if they say what and where
+
+    @abstractmethod
+    def forward(self, pictures: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The training loss of pictures (B, height, width, 3), uint8 or float in 0-1, and what to log beside it."""
+
+    @abstractmethod
+    def slots(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
+        """The slots of pictures, in no order that means anything."""
+
+    @abstractmethod
+    def masks(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B S H W"]:
+        """How much of each pixel belongs to each slot."""
+
+    @abstractmethod
+    def draw(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B H W 3"]:
+        """The picture that the slots stand for, in 0-1."""
+
+    def calibrate(self, pictures: Tensor) -> float | None:
+        """Set what inference needs beside trained weights, in buffers, from training frames of K objects each.
+
+        Training calls it whenever it keeps the weights of an extractor. Gives the share of frames that come out right,
+        or None where there is nothing to set.
+        """
+        return None

@@ -1,0 +1,54 @@
+"""Slots decoded into what, one sprite, and where, a place on the grid."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from howm.models.extractors.cells import CellExtractor, ExtractorConfig
+from howm.worlds.spec import WorldSpec
+
+
+class SpriteDecoder(nn.Module):
+    """A slot decoded into *what*, one sprite, and *where*, a distribution over the cells.
+
+    So no slot can draw two different objects. What no slot covers shows the background.
+    """
+
+    def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
+        super().__init__()
+        values = 3 * spec.grid_pixels**2
+        self.what = nn.Sequential(nn.Linear(config.slot, config.hidden), nn.ReLU(), nn.Linear(config.hidden, values))
+        self.where = nn.Sequential(
+            nn.Linear(config.slot, config.hidden), nn.ReLU(), nn.Linear(config.hidden, spec.cells)
+        )
+        self.background = nn.Parameter(torch.zeros(spec.cells, values))
+
+    def forward(self, slots: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b values"], Float[Tensor, "*b cells"]]:
+        return self.what(slots), torch.softmax(self.where(slots), dim=-1)
+
+    def compose(
+        self, sprites: Float[Tensor, "B K values"], where: Float[Tensor, "B K cells"]
+    ) -> Float[Tensor, "B cells values"]:
+        return where.transpose(1, 2) @ sprites + (1 - where.sum(dim=1)).unsqueeze(-1) * self.background
+
+
+class SpriteExtractor(CellExtractor):
+    """Extractors that decode what and where."""
+
+    def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
+        super().__init__(spec, config)
+        self.position = nn.Parameter(torch.randn(spec.cells, config.features))
+        self.sprite_decoder = SpriteDecoder(spec, config)
+
+    def located(self, pictures: Tensor) -> Float[Tensor, "B cells features"]:
+        """What is in each cell, and where that cell is."""
+        return torch.relu(self.features(pictures)) + self.position
+
+    def draw_cells(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B cells values"]:
+        return self.sprite_decoder.compose(*self.sprite_decoder(slots[:, :-1]))
+
+    def cell_masks(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B S cells pixels"]:
+        _, where = self.sprite_decoder(slots[:, :-1])
+        where = where / where.sum(dim=1, keepdim=True).clamp_min(1)
+        masks = torch.cat([where, 1 - where.sum(dim=1, keepdim=True)], dim=1)
+        return masks.unsqueeze(-1).expand(-1, -1, -1, self.spec.grid_pixels**2)

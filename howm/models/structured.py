@@ -1,0 +1,142 @@
+"""Binding and dynamics on slots that say what and where: the codes name the objects, and only positions change."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import one_hot, smooth_l1_loss
+
+from howm.config import require_least, require_positive, validate
+from howm.models.binding import ActionAttention, Binding, bind
+from howm.models.extractors.layout import PIXELS_PER_UNIT, SlotLayout
+from howm.models.mlp import MLP
+from howm.models.relations import RelationTransition
+from howm.models.world_model import Logs, SlotState, full_precision
+from howm.worlds.spec import WorldSpec
+
+STILL = 0.5  # units (1.25 pixels) by which what is found elsewhere has moved
+ABSENT = 4.0  # units by which an object that is missing counts as displaced
+
+
+@dataclass(frozen=True)
+class StructuredConfig:
+    """``rounds`` of messages: news passes along chains of as many objects, as pushing needs."""
+
+    rounds: int = 1
+    look: int = 4  # numbers of a linear map of the code that the transition sees
+    cutoff: float = 7.2  # units (18 pixels) beyond which objects do not matter to each other; 0: they do anywhere
+    linear_from: float = 3.0  # units (7.5 pixels) from which errors of positions count linearly
+
+    def __post_init__(self) -> None:
+        validate(self)
+        require_least(self, 1, "rounds", "look")
+        require_least(self, 0, "cutoff")
+        require_positive(self, "linear_from")
+
+
+class StructuredDynamics(nn.Module):
+    """All of HOWM but the extractor, on slots of a `SlotLayout` whose last one is the background's.
+
+    The slots of a state are the extractor's but for their positions, which are predicted; its ``lift`` is what they
+    claim to be.
+    """
+
+    def __init__(
+        self,
+        spec: WorldSpec,
+        layout: SlotLayout,
+        config: StructuredConfig,
+        hidden: int = 128,
+        attention: int = 32,
+        identity_loss_weight: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.spec, self.layout, self.config = spec, layout, config
+        self.identity_loss_weight = identity_loss_weight
+        query = MLP(layout.code, hidden, attention)
+        self.attention = ActionAttention(spec, attention, query, "objects", background=True)
+        extent = max(spec.height, spec.width) / 2 / PIXELS_PER_UNIT
+        self.transition = RelationTransition(
+            layout.code,
+            spec.actions_per_object,
+            hidden,
+            config.rounds,
+            config.look,
+            extent=extent,
+            cutoff=config.cutoff,
+        )
+
+    def binding(self, slots: Float[Tensor, "B S D"]) -> Binding:
+        """Who is who, by the codes alone; an empty slot is none of the objects."""
+        code, _, _, presence = self.layout.split(slots)
+        found: Binding = self.attention(code)
+        empty = (presence[:, :-1] < 0.5).unsqueeze(2)
+        found.scores = found.scores.masked_fill(empty, -50.0)
+        return found
+
+    def encode(self, slots: Float[Tensor, "B S D"]) -> SlotState:
+        """In evaluation each slot claims to be one object, and each object's actions go to one slot."""
+        binding = self.binding(slots)
+        actions, claims = binding.actions, binding.claims
+        if not self.training:
+            actions = one_hot(actions.argmax(dim=2), actions.shape[2]).to(actions.dtype)
+            surest = one_hot(claims.argmax(dim=1), self.spec.n).transpose(1, 2).to(claims.dtype)
+            claims = surest * (claims.sum(dim=1, keepdim=True) > 0.5)
+        return SlotState(slots, actions, claims, slots)
+
+    def step(self, state: SlotState, action: Int[Tensor, " B"]) -> SlotState:
+        assert state.binding is not None
+        return self.step_bound(state, bind(state.binding, action, self.spec.actions_per_object))
+
+    def step_bound(self, state: SlotState, bound: Float[Tensor, "B S A"]) -> SlotState:
+        code, position, _, presence = self.layout.split(state.slots[:, :-1])
+        change = self.transition(code, position, bound[:, :-1], presence > 0.5)
+        slots = state.slots.clone()
+        slots[:, :-1, self.layout.position] += full_precision(change)
+        return replace(state, slots=slots)
+
+    def lifted(self, state: SlotState) -> Float[Tensor, "B N 3"]:
+        """The position of every library object, and whether it is there."""
+        assert state.lift is not None
+        _, position, _, presence = self.layout.split(state.slots)
+        rows = torch.cat([position, ABSENT * presence.unsqueeze(2)], dim=2)
+        with torch.autocast(rows.device.type, enabled=False):
+            return state.lift.to(rows.dtype) @ rows
+
+    def forward(
+        self, slots: Float[Tensor, "B S D"], following: Float[Tensor, "B S D"], action: Int[Tensor, " B"]
+    ) -> tuple[Tensor, Logs]:
+        """The error of predicted positions, and of names: of two frames, the slot that moved is the object that acted.
+
+        Slots are matched between frames by their codes; where that is in doubt, because one frame lost an object, a
+        slot is left out.
+        """
+        binding = self.binding(slots)
+        target, sure = self.follow(slots, following)
+        position = slots[:, :-1, self.layout.position]
+        predicted = self.step_bound(SlotState(slots), binding.bound_actions(action))
+        gap = predicted.slots[:, :-1, self.layout.position] - target
+        beta = self.config.linear_from
+        error = 2 * beta * smooth_l1_loss(gap, torch.zeros_like(gap), beta=beta, reduction="none")  # squares up to beta
+        dynamics = (error.sum(dim=2) * sure).sum(dim=1).mean()
+        moved = (target - position).square().sum(dim=2) * sure
+        shares = moved / (moved.sum(dim=1, keepdim=True) + STILL**2)
+        identity = binding.identity_nll(action, shares).mean()
+        loss = dynamics + self.identity_loss_weight * identity
+        logs = {"dynamics": dynamics.detach(), "identity": identity.detach(), "matched": sure.float().mean().detach()}
+        return loss, logs
+
+    def follow(
+        self, slots: Float[Tensor, "B S D"], following: Float[Tensor, "B S D"]
+    ) -> tuple[Float[Tensor, "B K 2"], Bool[Tensor, "B K"]]:
+        """Where each object is in the next frame, and whether that is sure: both are each other's nearest in code."""
+        code, _, _, presence = self.layout.split(slots[:, :-1])
+        next_code, next_position, _, next_presence = self.layout.split(following[:, :-1])
+        apart = torch.cdist(code, next_code)
+        apart = apart.masked_fill((presence < 0.5).unsqueeze(2) | (next_presence < 0.5).unsqueeze(1), 1e6)
+        there, back = apart.argmin(dim=2), apart.argmin(dim=1)
+        mutual = back.gather(1, there) == torch.arange(there.shape[1], device=there.device)
+        near = apart.gather(2, there.unsqueeze(2)).squeeze(2) < self.layout.code**0.5
+        target = next_position.gather(1, there.unsqueeze(2).expand(-1, -1, 2))
+        return target, mutual & near
