@@ -1,9 +1,10 @@
-"""Settings of Hypothesis and of processes that talk to each other, and the order of the tests.
+"""Settings of Hypothesis, of signals and of processes that talk to each other, and the order of the tests.
 
 Hypothesis draws the same examples in every run; ``--hypothesis-profile=explore`` draws new ones, and more.
 """
 
 import os
+import signal
 import socket
 import sys
 
@@ -12,6 +13,9 @@ from hypothesis import settings
 
 if "lo" in (name for _, name in socket.if_nameindex()):
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever the name of this machine stands for
+
+# Whoever starts tests in the background may have them ignore Ctrl-C, and everything that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)

@@ -290,9 +290,7 @@ def written(folder: Path) -> int:
 def test_an_interrupted_sweep_ends_its_cells_and_records_nothing_of_them(tmp_path):
     options = ("--methods", "cswm-n", "cwm-n", "--envs", "shapes", "-n", 5, "--seeds", 0, "--budget", "quick",
                "--workers", 2, "--set", *SETTINGS, "train.steps=100000", "--out", tmp_path)  # fmt: skip
-    # Who starts tests in the background may have them ignore Ctrl-C, and all that they start.
-    heeding = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    command = [sys.executable, "-c", f"{heeding}; from howm.cli.main import main; sys.exit(main())", "sweep"]
+    command = [sys.executable, "-m", "howm.cli", "sweep"]
     process = subprocess.Popen([*command, *map(str, options)], stderr=subprocess.PIPE, start_new_session=True)
     try:
         while process.poll() is None and len(list(tmp_path.glob("runs/*/*/metrics.jsonl"))) < 2:
