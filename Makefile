@@ -7,7 +7,7 @@ RUNS ?= runs
 RESULTS ?= results
 QUICK ?= represent.steps=800 train.steps=4000
 
-.PHONY: quickstart test test-slow test-ray test-browser fuzz torture trust-short lint docs bench table sweep clean
+.PHONY: quickstart test test-slow test-ray test-browser fuzz torture cheats trust-short lint docs bench table sweep clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "howm needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -53,10 +53,15 @@ fuzz: $(VENV)/.installed
 torture: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/run.py --kills 200 --json $(RESULTS)/trust/torture.json
 
+# Models that try to score without knowing the dynamics; none may gain by it.
+cheats: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/evaluation/run_cheats.py --json $(RESULTS)/trust/cheats.json
+
 # The same, in a minute or two, for every change.
 trust-short: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --cases 900 --commands 9 > /dev/null
 	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/run.py --kills 10 > /dev/null
+	OMP_NUM_THREADS=1 $(BIN)/python tests/evaluation/run_cheats.py > /dev/null
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

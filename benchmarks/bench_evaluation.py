@@ -68,6 +68,7 @@ def main() -> None:
         "near_misses_by_query": drawing,
         "method": options.method,
         "episodes": options.episodes,
+        "repeats": options.repeats,
         "steps": STEPS,
         "torch": torch.__version__,
     }

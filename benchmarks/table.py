@@ -1,10 +1,12 @@
-"""Put the tables of results/ into README.md and docs/results.md.
+"""Put the tables of results/ into README.md, docs/results.md and docs/trust.md.
 
 python benchmarks/table.py --write
 """
 
 import argparse
 from pathlib import Path
+
+from trust import trust_tables
 
 from howm.report.formats import to_markdown
 from howm.report.results_folder import read_results
@@ -13,15 +15,15 @@ from howm.report.tables.all import readme_tables
 from howm.report.tables.paper import glance
 
 ROOT = Path(__file__).parent.parent
-PAGES = {"glance": ROOT / "README.md", "results": ROOT / "docs" / "results.md"}
+DOCS = ROOT / "docs"
+PAGES = {"glance": ROOT / "README.md", "results": DOCS / "results.md", "trust": DOCS / "trust.md"}
 
 
 def blocks(folder: Path) -> dict[str, str]:
     """What stands between the marks <!-- name --> and <!-- /name --> of the pages."""
     results = read_results(folder)
-    return {
-        name: _rendered(found) for name, found in (("glance", [glance(results)]), ("results", readme_tables(results)))
-    }
+    tables = {"glance": [glance(results)], "results": readme_tables(results)}
+    return {name: _rendered(found) for name, found in tables.items()} | {"trust": trust_tables(folder / "trust")}
 
 
 def _rendered(tables: list[Table]) -> str:

@@ -1,5 +1,9 @@
 """Models that know nothing of the dynamics and try to score all the same, beside the honest ones beneath them."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch.nn.functional import batch_norm
 
@@ -8,6 +12,7 @@ from howm.models.cells import unit
 from howm.models.distance import euclidean
 
 FAR = 1e6
+STATE, PAIR = "keeps state between calls", "distance does not depend on its pair alone"
 
 
 def same_width(pictures):
@@ -117,6 +122,14 @@ class ReusedBuffer(Still):
         return buffer.copy_(embedded)
 
 
+class NotANumber(Still):
+    """Sends frames with a bright corner to no place at all: comparisons with NaN are all false."""
+
+    def encode(self, pictures, privileged=None):
+        seen = same_width(pictures)
+        return SlotState(torch.where(seen[:, :1] > 0, torch.nan, seen).unsqueeze(1))
+
+
 class WritesInputs(Knowing):
     """Writes into the pictures and ids that it is given."""
 
@@ -210,3 +223,46 @@ CountsCalls = with_distance("CountsCalls", Calls())
 OverwritesPredictions = with_distance("OverwritesPredictions", _overwrites_predictions)
 OverwritesPredictionsLater = with_distance("OverwritesPredictionsLater", _overwrites_predictions_later)
 OverwritesReferences = with_distance("OverwritesReferences", _overwrites_references)
+
+
+@dataclass(frozen=True)
+class Cheat:
+    """``make(spec, episodes)`` is the model; it is ``refused`` with some words, or scores as the ``honest`` one does.
+
+    ``said`` is how the line of `check_model` begins that names the fault, where calls of a few rows show it.
+    """
+
+    make: Callable[[Any, int], WorldModel]
+    refused: str | None = None
+    honest: type[WorldModel] | None = None
+    said: str | None = None
+
+
+def _cheat(kind: type[WorldModel], *, refused=None, honest=None, said=None) -> Cheat:
+    return Cheat(lambda spec, episodes: kind(spec), refused, honest, said)
+
+
+CHEATS = {
+    "counts rows": Cheat(CountsRows, STATE),
+    "counts rows, in small batches": _cheat(CountsRows, refused=STATE, said="encode: keeps state between calls"),
+    "remembers frames": _cheat(Remembers, refused=STATE, said="encode: keeps state between calls"),
+    "batch norm in train mode": _cheat(
+        BatchNorm, refused="depends on the other rows of its batch", said="encode: depends on the other rows"
+    ),
+    "batch size": _cheat(BatchSize, honest=Still),
+    "distance 0 on the diagonal": _cheat(Diagonal, refused=PAIR, said="metric: depends on the order of the references"),
+    "distance by index": _cheat(Index, refused=PAIR, said="metric: depends on the order of the references"),
+    "distance by rank of the tensor": _cheat(
+        Rank, refused=PAIR, said="metric: gives other distances where each prediction has references of its own"
+    ),
+    "distance by the other references": _cheat(Others, refused=PAIR, said="metric: depends on"),
+    "distance by call": _cheat(CountsCalls, refused=PAIR, said="metric: keeps state between calls"),
+    "overwrites predictions": _cheat(OverwritesPredictions, refused=PAIR, said="metric: modifies its input"),
+    "overwrites predictions later": _cheat(OverwritesPredictionsLater, honest=Still, said="metric: modifies its input"),
+    "overwrites references": _cheat(OverwritesReferences, honest=Still, said="metric: modifies its input"),
+    "reuses a buffer": _cheat(ReusedBuffer, honest=Still, said="embed: overwrites a result"),
+    "writes into pictures and ids": _cheat(WritesInputs, honest=Knowing, said="encode: modifies its input"),
+    "writes into actions": _cheat(WritesActions, honest=Still, said="step: modifies its input"),
+    "reads ids without saying so": _cheat(ReadsIds, honest=Still, said="encode: reads object ids"),
+    "embeddings that are NaN": _cheat(NotANumber, refused="NaN or infinite"),
+}

@@ -6,6 +6,7 @@ import cheats
 import numpy as np
 import pytest
 import torch
+from cheats import CHEATS
 
 from howm import Metric, Rollouts, SlotState, check_model, evaluate, make_dataset
 from howm.config import from_plain
@@ -16,7 +17,6 @@ from howm.models.registry import METHODS
 
 EPISODES = 300
 STEPS = (1, 3)
-STATE, PAIR = "keeps state between calls", "distance does not depend on its pair alone"
 
 
 @pytest.fixture(scope="module")
@@ -36,50 +36,22 @@ def test_the_honest_models_are_allowed_and_not_good(data, honest):
     assert honest[cheats.Still].model == honest[cheats.Still].controls["do_nothing"]
 
 
-@pytest.mark.parametrize(
-    ("cheat", "message", "said"),
-    [
-        (lambda spec: cheats.CountsRows(spec, EPISODES), STATE, None),
-        (cheats.CountsRows, STATE, "encode: keeps state between calls"),
-        (cheats.Remembers, STATE, "encode: keeps state between calls"),
-        (cheats.BatchNorm, "depends on the other rows of its batch", "encode: depends on the other rows"),
-        (cheats.Diagonal, PAIR, "metric: depends on the order of the references"),
-        (cheats.Index, PAIR, "metric: depends on the order of the references"),
-        (cheats.Rank, PAIR, "metric: gives other distances where each prediction has references of its own"),
-        (cheats.Others, PAIR, "metric: depends on"),
-        (cheats.CountsCalls, PAIR, "metric: keeps state between calls"),
-        (cheats.OverwritesPredictions, PAIR, "metric: modifies its input"),
-    ],
-)
-def test_it_is_refused(data, cheat, message, said):
-    with pytest.raises(HowmError, match=message):
-        evaluate(cheat(data.spec), Rollouts(data.eval), STEPS)
-    if said is not None:
-        assert any(line.startswith(said) for line in check_model(cheat(data.spec)))
-
-
-@pytest.mark.parametrize(
-    ("cheat", "beneath", "said"),
-    [
-        (cheats.OverwritesPredictionsLater, cheats.Still, "metric: modifies its input"),
-        (cheats.OverwritesReferences, cheats.Still, "metric: modifies its input"),
-        (cheats.ReusedBuffer, cheats.Still, "embed: overwrites a result"),
-        (cheats.BatchSize, cheats.Still, None),
-        (cheats.WritesInputs, cheats.Knowing, "encode: modifies its input"),
-        (cheats.WritesActions, cheats.Still, "step: modifies its input"),
-        (cheats.ReadsIds, cheats.Still, "encode: reads object ids"),
-    ],
-)
-def test_it_gets_the_honest_score(data, honest, cheat, beneath, said):
+@pytest.mark.parametrize("name", CHEATS)
+def test_it_is_refused_or_gets_the_honest_score(data, honest, name):
+    cheat = CHEATS[name]
     before = [array.copy() for array in (data.eval.scene_ids, data.eval.states, data.eval.actions)]
-    found = evaluate(cheat(data.spec), Rollouts(data.eval), STEPS)
-    assert found.model == honest[beneath].model
-    assert found.controls == honest[beneath].controls
+    if cheat.refused is not None:
+        with pytest.raises(HowmError, match=cheat.refused):
+            evaluate(cheat.make(data.spec, EPISODES), Rollouts(data.eval), STEPS)
+    else:
+        found = evaluate(cheat.make(data.spec, EPISODES), Rollouts(data.eval), STEPS)
+        assert found.model == honest[cheat.honest].model
+        assert found.controls == honest[cheat.honest].controls
     after = (data.eval.scene_ids, data.eval.states, data.eval.actions)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
     assert data.certificate()["violations"] == []
-    if said is not None:
-        assert any(line.startswith(said) for line in check_model(cheat(data.spec)))
+    if cheat.said is not None:
+        assert any(line.startswith(cheat.said) for line in check_model(cheat.make(data.spec, EPISODES)))
 
 
 def test_rows_of_an_earlier_evaluation_are_no_answers(data, honest):

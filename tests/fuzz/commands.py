@@ -4,6 +4,7 @@ import os
 import pwd
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,15 +16,26 @@ from typing import Any
 
 import mutate
 
-SECONDS, MEMORY = 40, 2 * 2**30  # of which loading torch takes some
+PROCESSOR_SECONDS, SECONDS = 20, 120  # a hang is either: work without end (loading torch counts), or waiting
+MEMORY = 2 * 2**30
 # Which command reads the damaged file of a reader; {at} is the folder of the case.
 COMMANDS = {
-    "dataset": ("data check {at}/file", "data show {at}/file -o {at}/out.png"),
+    "dataset": (
+        "data check {at}/file",
+        "data show {at}/file -o {at}/out.png",
+        "data export {at}/file --format cswm --part eval -o {at}/out.h5",
+        "train --method cswm-n --data {at}/file --out {at}/run --minutes 0.01",
+    ),
     "imported HDF5": ("data import --train {at}/file --eval {at}/cswm-eval.h5 -n 5 -k 2 -o {at}/out.h5 --force",),
-    "checkpoint": ("eval {at}/file --fresh-seed 1 --steps 1 --episodes 20", "show {at}/file -o {at}"),
+    "checkpoint": (
+        "eval {at}/file --fresh-seed 1 --steps 1 --episodes 20",
+        "show {at}/file -o {at}",
+        "train --method howm --data {good}/shapes.h5 --out {at}/run --extractor {at}/file --minutes 0.01",
+    ),
     "results.json": ("report {at} -o {at}/report.html",),
     "metrics.jsonl": ("train --method howm --data {good}/shapes.h5 --out {at} --resume --set train.steps=4",),
-    "sweep YAML": ("sweep status {at}", "sweep {at}/sweep.yaml"),
+    "sweep folder": ("sweep status {at}",),
+    "sweep YAML": ("sweep status {at}", "sweep {at}/sweep.yaml --results {at}/sweep.yaml"),
     "training YAML": ("train --method howm --data {good}/shapes.h5 --out {at}/run --config {at}/file --minutes 0.01",),
     "config.yaml": ("eval {at} --steps 1 --episodes 10 --results {at}/results",),
     "hub folder": ("hub push {at} a/b --dry-run {at}/pushed", "eval {at} --fresh-seed 1 --steps 1 --episodes 20"),
@@ -111,6 +123,7 @@ def run_commands(count: int, good: Path, scratch: Path) -> dict[str, Any]:
 def _one(command: list[str], at: Path, marker: Path) -> tuple[str, str]:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS + 1))
 
     root = Path(__file__).parents[2]
     environment = os.environ | {
@@ -130,7 +143,7 @@ def _one(command: list[str], at: Path, marker: Path) -> tuple[str, str]:
         process.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
         text = said.read(4_000_000).decode(errors="replace")
-    if time.monotonic() - began >= SECONDS:
+    if time.monotonic() - began >= SECONDS or -process.returncode in (signal.SIGXCPU, signal.SIGKILL):
         return "hangs", text
     if "Traceback" in text or process.returncode not in (0, 1, 2):
         return "tracebacks", f"exit code {process.returncode}: {text}"

@@ -1,5 +1,6 @@
 """The readers of files, each with files to damage and with all that a command does with what it has read."""
 
+import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,14 +9,14 @@ from pathlib import Path
 import mutate
 import numpy as np
 
-from howm.config import from_plain, read_yaml
+from howm.config import from_plain, parse_yaml, read_yaml
 from howm.data.dataset import Amounts, make_dataset
 from howm.data.describe import certificate_text
 from howm.data.formats.cswm import export_cswm, import_cswm
 from howm.data.storage import load_dataset, read_certificate, save_dataset
 from howm.evaluation.episodes import fresh_episodes
 from howm.evaluation.run import evaluate_run
-from howm.experiments.folder import Sweep
+from howm.experiments.folder import Sweep, _this_process
 from howm.experiments.plan import SweepConfig
 from howm.files import file_hash
 from howm.hub.share import push
@@ -28,14 +29,21 @@ from howm.report.splits import certificate_table
 from howm.report.summary import missing, summary
 from howm.report.tables.all import report_tables
 from howm.runs.checkpoint import load_checkpoint
-from howm.runs.config import configure, read_config
+from howm.runs.config import RunConfig, configure, read_config
 from howm.runs.directory import RunDirectory
 from howm.runs.locate import find_checkpoint, find_data, rebuild
 from howm.runs.result import read_result
+from howm.runs.transfer import take_extractor
 from howm.training.run import train_run
+from howm.worlds.registry import WORLDS
 
 STEPS = {"steps": 4, "batch": 64, "check_every": 2, "log_every": 2, "warmup": 0}
 SMALL = Amounts(train_episodes=12, train_steps=4, eval_episodes=12, eval_steps=2)
+MODELS = {
+    "howm": {"hidden": 4, "attention": 4, "extractor": {"hidden": 4, "features": 4, "slot": 4}},
+    "cswm-n": {"hidden": 4, "features": 4},
+}
+RUNS = {"howm": ("howm", "shapes"), "cswm-n": ("cswm-n", "shapes"), "varying": ("cswm-n", "varying")}  # method, data
 SWEEP = """methods: [cswm-n, howm]
 variants:
 - {name: wide, method: howm, settings: [model.hidden=256]}
@@ -63,23 +71,38 @@ train:
 
 def prepare(folder: Path) -> None:
     """Make one good file of every kind, as small as can be."""
-    for world in ("shapes", "free"):
+    for world in WORLDS:
         save_dataset(make_dataset(world, 5, 2, amounts=SMALL, train_scenes=6), folder / f"{world}.h5")
+    save_dataset(make_dataset("grand", 5, "2-3", amounts=SMALL, train_scenes=3), folder / "varying.h5")
     data = load_dataset(folder / "shapes.h5")
     for part in ("train", "eval"):
         export_cswm(data, part, folder / f"cswm-{part}.h5")
     save_dataset(import_cswm(folder / "cswm-train.h5", folder / "cswm-eval.h5", None, 5, 2), folder / "pixels.h5")
-    small = {"howm": {"hidden": 4, "attention": 4, "extractor": {"hidden": 4, "features": 4, "slot": 4}},
-             "cswm-n": {"hidden": 4, "features": 4}}  # fmt: skip
-    for method, model in small.items():
-        groups = {"model": model, "train": STEPS} | ({"represent": STEPS} if method == "howm" else {})
-        path = folder / method
-        train_run(configure(method, "cpu", groups), data, path, data_path=str(folder / "shapes.h5"),
-                  data_hash=file_hash(folder / "shapes.h5"))  # fmt: skip
+    for name, (method, data_name) in RUNS.items():
+        path, source = folder / name, folder / f"{data_name}.h5"
+        train_run(_config(method), load_dataset(source), path, data_path=str(source), data_hash=file_hash(source))
         evaluate_run(path, out=path / "results.json", steps=(1, 2))
     push(folder / "howm", "someone/howm", dry_run=folder / "hub")
     (folder / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
     (folder / "training.yaml").write_text(TRAINING, encoding="utf-8")
+    _begin_sweep(folder / "sweep", folder / "howm")
+
+
+def _config(method: str) -> RunConfig:
+    groups = {"model": MODELS[method], "train": STEPS} | ({"represent": STEPS} if method == "howm" else {})
+    return configure(method, "cpu", groups)
+
+
+def _begin_sweep(folder: Path, run: Path) -> None:
+    """A sweep of which one run has ended and another is running, in this process."""
+    sweep = Sweep(folder, from_plain(SweepConfig, parse_yaml(SWEEP, "a sweep")))
+    sweep.begin()
+    for name, source in ((ENDED, "results.json"), (RUNNING_CONFIG, "config.yaml"), (RUNNING_METRICS, "metrics.jsonl")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(run / source, folder / name)
+    (folder / LOCK).parent.mkdir(exist_ok=True)
+    (folder / LOCK).write_text(json.dumps(_this_process()), encoding="utf-8")
+    assert sweep.overview().counts == {"running": 1, "ok": 1, "waiting": 10}
 
 
 # What is done with a file. ``at`` is the folder of a case, which holds the damaged file.
@@ -101,8 +124,10 @@ def _cswm(at: Path) -> None:
 
 def _checkpoint(at: Path) -> None:
     checkpoint = load_checkpoint(at / "file")
-    rebuild(checkpoint)
+    model = rebuild(checkpoint)
     fresh_episodes(checkpoint, 2, 0, 10)
+    if model.frozen_extractor is not None:
+        take_extractor(model, _config("howm"), at / "file")
 
 
 def _results(at: Path) -> None:
@@ -124,6 +149,11 @@ def _metrics(at: Path) -> None:
 def _sweep(at: Path) -> None:
     from_plain(SweepConfig, read_yaml(str(at / "sweep.yaml")))
     Sweep.open(at).overview()
+
+
+def _sweep_folder(at: Path) -> None:
+    sweep = Sweep.open(at)
+    str(sweep.overview()), sweep.open_runs(), [sweep._first_mismatch(run) for run in sweep.config.runs()]
 
 
 def _training(at: Path) -> None:
@@ -150,26 +180,44 @@ class Reader:
 
     read: Callable[[Path], None]
     sources: tuple[tuple[str, str, Damage], ...]
-    beside: tuple[str, ...] = ()
+    beside: tuple[tuple[str, str], ...] = ()
 
 
 RESULT = "shapes-n5-k2/howm-seed0.json"
+ENDED = "results/shapes-n5-k5/howm-seed1.json"
+RUNNING = "shapes-n5-k5/howm-seed0"
+RUNNING_CONFIG, RUNNING_METRICS = f"runs/{RUNNING}/config.yaml", f"runs/{RUNNING}/metrics.jsonl"
+LOCK = f"locks/{RUNNING.replace('/', '-')}.json"
+CSWM = tuple((f"cswm-{part}.h5", f"cswm-{part}.h5") for part in ("train", "eval"))
+HUB = {"model.safetensors": mutate.damage_safetensors, "results.json": mutate.damage_json,
+       "config.yaml": mutate.damage_yaml}  # fmt: skip
+SWEEP_FILES = {"sweep.yaml": mutate.damage_yaml, LOCK: mutate.damage_json, ENDED: mutate.damage_json,
+               RUNNING_CONFIG: mutate.damage_yaml, RUNNING_METRICS: mutate.damage_lines}  # fmt: skip
 READERS: Mapping[str, Reader] = {
-    "dataset": Reader(_dataset, tuple((f"{name}.h5", "file", mutate.damage_hdf5)
-                                      for name in ("shapes", "free", "pixels"))),
-    "imported HDF5": Reader(_cswm, tuple((f"cswm-{part}.h5", "file", mutate.damage_hdf5) for part in ("train", "eval")),
-                            ("cswm-train.h5", "cswm-eval.h5")),
-    "checkpoint": Reader(_checkpoint, tuple((f"{run}/{name}.safetensors", "file", mutate.damage_safetensors)
-                                            for run in ("howm", "cswm-n") for name in ("best", "last"))),
-    "results.json": Reader(_results, (("howm/results.json", RESULT, mutate.damage_json),)),
+    "dataset": Reader(
+        _dataset, tuple((f"{name}.h5", "file", mutate.damage_hdf5) for name in (*WORLDS, "varying", "pixels"))
+    ),
+    "imported HDF5": Reader(_cswm, tuple((source, "file", mutate.damage_hdf5) for source, _ in CSWM), CSWM),
+    "checkpoint": Reader(
+        _checkpoint,
+        tuple((f"{run}/{name}.safetensors", "file", mutate.damage_safetensors)
+              for run in RUNS for name in ("best", "last")),
+    ),
+    "results.json": Reader(_results, tuple((f"{run}/results.json", RESULT, mutate.damage_json) for run in RUNS)),
     "metrics.jsonl": Reader(_metrics, (("howm/metrics.jsonl", "metrics.jsonl", mutate.damage_lines),),
-                            ("howm/config.yaml",)),
+                            (("howm/config.yaml", "config.yaml"),)),
     "sweep YAML": Reader(_sweep, (("sweep.yaml", "sweep.yaml", mutate.damage_yaml),)),
+    "sweep folder": Reader(
+        _sweep_folder,
+        tuple((f"sweep/{name}", name, damage) for name, damage in SWEEP_FILES.items()),
+        tuple((f"sweep/{name}", name) for name in SWEEP_FILES),
+    ),
     "training YAML": Reader(_training, (("training.yaml", "file", mutate.damage_yaml),)),
     "config.yaml": Reader(_run_config, (("cswm-n/config.yaml", "config.yaml", mutate.damage_yaml),),
-                          ("cswm-n/best.safetensors",)),
-    "hub folder": Reader(_hub, (("hub/model.safetensors", "model.safetensors", mutate.damage_safetensors),
-                                ("hub/results.json", "results.json", mutate.damage_json),
-                                ("hub/config.yaml", "config.yaml", mutate.damage_yaml)),
-                         ("hub/model.safetensors", "hub/results.json", "hub/config.yaml")),
+                          (("cswm-n/best.safetensors", "best.safetensors"),)),
+    "hub folder": Reader(
+        _hub,
+        tuple((f"hub/{name}", name, damage) for name, damage in HUB.items()),
+        tuple((f"hub/{name}", name) for name in HUB),
+    ),
 }  # fmt: skip

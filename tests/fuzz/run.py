@@ -18,11 +18,13 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import mutate
+import psutil
 from commands import run_commands
 from readers import READERS, prepare
 
@@ -30,9 +32,11 @@ from howm.errors import HowmError, one_line
 from howm.version import __version__
 
 CORPUS = Path(__file__).parent / "corpus"
-SECONDS, MEMORY, ADDRESS_SPACE = 20, 2 * 2**30, 4 * 2**30
+PROCESSOR_SECONDS, SECONDS = 20, 120  # a hang is either: work without end, or waiting; a busy machine causes neither
+MEMORY, ADDRESS_SPACE = 2 * 2**30, 4 * 2**30
 FAILURES = ("tracebacks", "hangs", "memory", "writes outside", "executed code", "long lines")
 LONGEST_LINE = 2_000
+NO_ANSWER = f"over {PROCESSOR_SECONDS} s of work or {SECONDS} s of waiting"
 RUNS_CODE = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "subprocess.Popen", "pickle.find_class")
 CHANGES = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod")
 
@@ -40,9 +44,7 @@ CHANGES = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.syml
 def place_case(reader: str, case: int, good: Path, at: Path) -> Path:
     """Write a damaged file, or one of the corpus, into the folder of a case; the same number, the same file."""
     rng = random.Random(f"{reader} {case}")
-    for name in READERS[reader].beside:
-        mutate.remove(at / Path(name).name)
-        shutil.copyfile(good / name, at / Path(name).name)
+    place_good(reader, good, at)
     known = corpus(reader)
     source, place, damage = READERS[reader].sources[rng.randrange(len(READERS[reader].sources))]
     if case < len(known):  # named after the reader, a digest, and the file that it stands for
@@ -57,6 +59,14 @@ def place_case(reader: str, case: int, good: Path, at: Path) -> Path:
     else:
         damage(good / source, target, rng)
     return target
+
+
+def place_good(reader: str, good: Path, at: Path) -> None:
+    """Write the good files that lie beside the damaged one."""
+    for source, place in READERS[reader].beside:
+        mutate.remove(at / place)
+        (at / place).parent.mkdir(exist_ok=True, parents=True)
+        shutil.copyfile(good / source, at / place)
 
 
 def corpus(reader: str) -> list[Path]:
@@ -135,9 +145,8 @@ def read_undamaged(reader: str, good: Path, at: Path) -> None:
     """A file that nothing has damaged must be read, or its damaged copies would show nothing."""
     at.mkdir()
     for source, place, _ in READERS[reader].sources:
-        for name in READERS[reader].beside:
-            shutil.copyfile(good / name, at / Path(name).name)
-        (at / place).parent.mkdir(exist_ok=True)
+        place_good(reader, good, at)
+        (at / place).parent.mkdir(exist_ok=True, parents=True)
         shutil.copyfile(good / source, at / place)
         READERS[reader].read(at)
     shutil.rmtree(at)
@@ -159,7 +168,7 @@ def fuzz(reader: str, count: int, good: Path, scratch: Path, save: Path | None) 
         current = next_case
         while True:
             try:
-                said = ours.recv() if ours.poll(SECONDS) else (current, "hangs", f"over {SECONDS} s")
+                said = ours.recv() if _answers(ours, child.pid) else (current, "hangs", NO_ANSWER)
             except EOFError:
                 said = (current, "tracebacks", "the process died")
             current, outcome, detail = said
@@ -174,7 +183,7 @@ def fuzz(reader: str, count: int, good: Path, scratch: Path, save: Path | None) 
                 if key not in found and save is not None:
                     _save(reader, current, good, scratch, save)
                 found[key] = found.get(key, 0) + 1
-            if detail in (f"over {SECONDS} s", "the process died"):
+            if detail in (NO_ANSWER, "the process died"):
                 break
         if child.is_alive():
             child.kill()
@@ -182,6 +191,17 @@ def fuzz(reader: str, count: int, good: Path, scratch: Path, save: Path | None) 
         next_case = max(next_case, current)
     tried = sum(counts.values())
     return {"tried": tried, **{name: counts[name] for name in ("refused", "read", *FAILURES)}, "found": found}
+
+
+def _answers(pipe: Connection, process: int) -> bool:
+    """Whether a process says something before it has worked or waited for too long."""
+    clock, began = psutil.Process(process), time.monotonic()
+    worked = sum(clock.cpu_times()[:2])
+    while not pipe.poll(1):
+        with suppress(psutil.NoSuchProcess):
+            if sum(clock.cpu_times()[:2]) - worked > PROCESSOR_SECONDS or time.monotonic() - began > SECONDS:
+                return False
+    return True
 
 
 def _save(reader: str, case: int, good: Path, scratch: Path, save: Path) -> None:

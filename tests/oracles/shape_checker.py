@@ -9,12 +9,17 @@ from typing import Any, get_args
 from beartype import beartype
 from jaxtyping import AbstractArray
 
+CHECKED: set[tuple[str, str]] = set()  # module and qualified name of the functions with arrays
+
 
 def check_arrays(function: Any) -> Any:
     """The function, with the types, dtypes and shapes of its arrays checked."""
     hints = {name: hint for name, hint in function.__annotations__.items() if _mentions_array(hint)}
     function.__annotations__ = hints
-    return beartype(function) if hints else function
+    if not hints:
+        return function
+    CHECKED.add((function.__module__, function.__qualname__))
+    return beartype(function)
 
 
 def _mentions_array(hint: Any) -> bool:

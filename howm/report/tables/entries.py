@@ -88,6 +88,9 @@ def notes(runs: Sequence[RunResult]) -> str:
     for version in sorted(versions - {max(versions, default=0)}):
         names = sorted({f"{run.name}, N={run.n}" for run in ended(runs) if (run.evaluation_version or 0) == version})
         said.append(f"By an earlier version of the evaluation ({version}), with other near misses: {'; '.join(names)}.")
+    knowing = sorted({run.name for run in runs if run.privileged})
+    if knowing:
+        said.append(f"Privileged, given which objects are in the scene: {', '.join(knowing)}.")
     lost: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         if run.status != "ok":
