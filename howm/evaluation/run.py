@@ -33,7 +33,7 @@ from howm.runs.checkpoint import load_checkpoint
 from howm.runs.directory import read_metrics
 from howm.runs.locate import find_checkpoint, find_data, rebuild
 from howm.runs.provenance import versions, world_title
-from howm.runs.result import Pool, RunResult, Scores, refuse_other_data, result_path, write_result
+from howm.runs.result import Pool, RunResult, Scores, refuse_other_data, result_path, setting_name, write_result
 
 Place = str | os.PathLike[str]
 
@@ -64,9 +64,9 @@ def evaluate_run(
     if episodes is not None and fresh_seed is None:
         chosen = replace(chosen, unseen=chosen.unseen.subsample(episodes), seen=chosen.seen.subsample(episodes))
     about = subject.about
+    setting = setting_name(about["world"], about["n"], about["sizes"] or chosen.k, about["split"])
     targets = [
-        place if place.suffix == ".json" else
-        result_path(place, (about["world"], about["n"], chosen.k), about["method"], about["seed"])
+        place if place.suffix == ".json" else result_path(place, setting, about["method"], about["seed"])
         for place in map(Path, [out] if isinstance(out, str | os.PathLike) else out)
     ]  # fmt: skip
     for target in targets:
@@ -152,7 +152,8 @@ def _own_model(model: WorldModel, data: Place | Dataset, method: str, title: str
         "threads": torch.get_num_threads(),
         "versions": versions(),
     }
-    return _Subject(model, episodes_of(dataset, None if stored is None else file_hash(stored)), about)
+    chosen = episodes_of(dataset, None if stored is None else file_hash(stored))
+    return _Subject(model, chosen, about | {"split": chosen.split, "sizes": chosen.sizes})
 
 
 def _trained(
@@ -175,6 +176,8 @@ def _trained(
         "world_title": record.data.world_title,
         "n": record.data.n,
         "seed": record.seed,
+        "split": chosen.split if chosen.split == record.data.split else f"{record.data.split}-on-{chosen.split}",
+        "sizes": chosen.sizes,
         "preset": record.preset,
         "unseen": unseen_label(checkpoint, chosen),
         "training_scenes": None if record.data.train_scenes is None else len(record.data.train_scenes),

@@ -25,6 +25,13 @@ def read_sizes(k: Any) -> range:
     return range(first, last + 1)
 
 
+def write_sizes(training: range, evaluation: range | None = None) -> str:
+    """Sizes as `read_sizes` reads them, such as 5 or 3-7; where those of evaluation differ, "3-5 to 6-8"."""
+    if evaluation is not None and evaluation != training:
+        return f"{write_sizes(training)} to {write_sizes(evaluation)}"
+    return str(training[0]) if len(training) == 1 else f"{training[0]}-{training[-1]}"
+
+
 def sized(world: World, scenes: Scenes) -> World:
     """The world itself, or, where some scenes are filled up, one that steps and draws them size by size."""
     return ManySizes(n=world.n, world=world) if len(scenes) and scenes.min() < 0 else world
