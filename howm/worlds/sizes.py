@@ -128,6 +128,9 @@ class ManySizes(World):
         size = (scenes >= 0).sum(axis=1, keepdims=True)
         return np.concatenate([size, self._by_size(scenes, keys, state, fill=-1)], axis=1)
 
+    def alike(self, scenes: Scenes, state: States, other: States) -> Bool[np.ndarray, " E"]:
+        return np.asarray(self._by_size(scenes, self.world.alike, state, other))
+
     def masks(self, scenes: Scenes, state: States) -> Bool[np.ndarray, "E K height width"] | None:
         """An object that is not there covers nothing."""
         masks: np.ndarray | None = self._by_size(scenes, self.world.masks, state, axis=1)

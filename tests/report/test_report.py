@@ -170,7 +170,7 @@ def test_results_without_any_run_that_ended_make_a_page(tmp_path):
 
 def splits(folder):
     """Training scenes, evaluation scenes, violations, hash and origin of the splits of a folder."""
-    return [(*row[5:7], *row[-3:]) for row in certificate_table(folder, read_results(folder)).rows]
+    return [(*row[6:8], *row[-3:]) for row in certificate_table(folder, read_results(folder)).rows]
 
 
 def test_the_split_is_that_of_the_data_or_of_the_seed(tmp_path):
