@@ -1,9 +1,11 @@
-"""Put the tables of results/ into README.md, docs/results.md and docs/worlds.md.
+"""Put the tables of results/ into README.md, docs/results.md, docs/worlds.md and docs/benchmarks.md.
 
 python benchmarks/table.py --write
 """
 
 import argparse
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from howm.report.formats import to_markdown
@@ -17,6 +19,7 @@ PAGES = {
     "glance": ROOT / "README.md",
     "results": ROOT / "docs" / "results.md",
     "ladder": ROOT / "docs" / "worlds.md",
+    "speed": ROOT / "docs" / "benchmarks.md",
 }
 
 
@@ -24,7 +27,20 @@ def blocks(folder: Path) -> dict[str, str]:
     """What stands between the marks <!-- name --> and <!-- /name --> of the pages."""
     results = read_results(folder)
     found = {"glance": [glance(results)], "results": readme_tables(results), "ladder": world_tables(results)}
-    return {name: _rendered(tables) for name, tables in found.items()}
+    return {name: _rendered(tables) for name, tables in found.items()} | {"speed": _speed(folder / "worlds.json")}
+
+
+def _speed(path: Path) -> str:
+    """What bench_worlds.py measured, by both clocks."""
+    rows = [f"| {what} | {target} | {wall} | {processor} |" for what, target, wall, processor in _figures(path)]
+    return "\n".join(["| what | target | wall clock | processor |", "|---|---|---|---|", *rows])
+
+
+def _figures(path: Path) -> Iterator[tuple[str, ...]]:
+    for row in json.loads(path.read_text(encoding="utf-8")):
+        target, bound = row["target"], "at most" if row["most"] else "at least"
+        values = [f"{row[clock]:,.{0 if row[clock] >= 100 else 1}f}" for clock in ("wall", "processor")]
+        yield row["what"], "" if target is None else f"{bound} {target:,}", *values
 
 
 def _rendered(tables: list[Table]) -> str:
