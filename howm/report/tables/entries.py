@@ -89,9 +89,10 @@ def notes(runs: Sequence[RunResult]) -> str:
         names = sorted({f"{run.name}, N={run.n}" for run in ended(runs) if (run.evaluation_version or 0) == version})
         said.append(f"By an earlier version of the evaluation ({version}), with other near misses: {'; '.join(names)}.")
     lost: dict[tuple[str, str], list[str]] = {}
+    several = len({run.world for run in runs}) > 1
     for run in runs:
         if run.status != "ok":
-            name = f"{run.name}, N={run.n}"
+            name = f"{run.name}, {f'{run.world_title}, ' * several}N={run.n}"
             lost.setdefault((name, _reason(run)), []).append(str(run.seed))
     said += [f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}." for (name, why), seeds in lost.items()]
     return " ".join(said)

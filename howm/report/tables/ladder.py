@@ -131,13 +131,13 @@ def _sizes(runs: Sequence[RunResult]) -> str:
 
 def _budget(runs: Sequence[RunResult]) -> str:
     """How long each method was trained."""
-    found: dict[str, set[int]] = {}
-    for run in ended(runs):
-        found.setdefault(run.name, set()).add(run.training_steps or 0)
+    found = {name: {run.training_steps or 0 for run in ended(runs) if run.name == name} for _, name in rows_of(runs)}
     by_steps: dict[str, list[str]] = {}
     for name, steps in found.items():
+        if not steps:
+            continue
         said = f"{min(steps):,}" if len(steps) == 1 else f"{min(steps):,}-{max(steps):,}"
         by_steps.setdefault(said, []).append(name)
     seeds = len({run.seed for run in runs})
     text = "; ".join(f"{', '.join(names)} {steps}" for steps, names in by_steps.items())
-    return f"Steps of training, slots included: {text}; {seeds} seed{'s' * (seeds != 1)}." if found else ""
+    return f"Steps of training, slots included: {text}; {seeds} seed{'s' * (seeds != 1)}." if by_steps else ""
