@@ -141,6 +141,8 @@ def make_dataset(
         )
     # Pools of equal size and equally many frames per scene, or the gap between them would be biased.
     compared = min(scenes, len(chosen.eval), amounts.eval_episodes)
+    if chosen.kind == "minimal":  # which has too few training scenes for that
+        compared = amounts.eval_episodes
 
     def evaluation(name: str, scenes: SceneSet) -> Episodes:
         some = replace(scenes, scenes=scenes.scenes[:compared])

@@ -1,7 +1,8 @@
 """Episodes to evaluate a run on: its data's, another dataset's, or fresh ones."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from howm.worlds.scenes import DEFAULT_SCENES, Scene, SceneSet, draw_unseen
 from howm.worlds.sizes import write_sizes
 
 _STREAM = 300  # of random numbers for fresh episodes
+MAX_POOLS = 25  # of either kind that are compared, where pools of equal size have to be cut out
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,25 @@ class EvaluationData:
     sizes: str | None = None  # of scenes, where they differ in size
 
 
-def matched(seen: Episodes, unseen: Episodes) -> tuple[Episodes, Episodes]:
-    """Equally many episodes in equally many scenes of both, all of them where they match already."""
+def matched(seen: Episodes, unseen: Episodes) -> list[tuple[Episodes, Episodes]]:
+    """Pools of equally many episodes in equally many scenes of both: the two themselves where they match already.
+
+    Else as many disjoint pairs of pools as there are, up to MAX_POOLS.
+    """
     sizes = [np.bincount(episodes.scene_index) for episodes in (seen, unseen)]
     if sorted(sizes[0]) == sorted(sizes[1]):
-        return seen, unseen
+        return [(seen, unseen)]
     scenes, each = min(len(size) for size in sizes), min(int(size.min()) for size in sizes)
 
-    def cut(episodes: Episodes) -> Episodes:
-        rows = [np.flatnonzero(episodes.scene_index == scene)[:each] for scene in range(scenes)]
-        return episodes.select(np.concatenate(rows))
+    def pools(episodes: Episodes, count: int) -> Iterator[Episodes]:
+        of_scene = [np.flatnonzero(episodes.scene_index == scene) for scene in range(count)]
+        for first in range(0, count - scenes + 1, scenes):
+            some = of_scene[first : first + scenes]
+            for begin in range(0, min(map(len, some)) - each + 1, each):
+                yield episodes.select(np.concatenate([rows[begin : begin + each] for rows in some]))
 
-    return cut(seen), cut(unseen)
+    both = zip(pools(seen, len(sizes[0])), pools(unseen, len(sizes[1])), strict=False)
+    return list(islice(both, MAX_POOLS))
 
 
 def unseen_label(checkpoint: Checkpoint, chosen: EvaluationData) -> str:
@@ -117,7 +126,8 @@ def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int, episodes: int 
     moving, episodes = data.moving, episodes or data.eval_episodes
     rng = np.random.default_rng([seed, _STREAM])
     known = replace(train, scenes=tuple(sorted({*train.scenes, *_extractor_scenes(checkpoint)})))
-    unseen = _fresh_scenes(data, known, min(DEFAULT_SCENES, episodes, len(train)), rng) if train.n > train.k else train
+    count = min(DEFAULT_SCENES, episodes, DEFAULT_SCENES if data.split == "minimal" else len(train))
+    unseen = _fresh_scenes(data, known, count, rng) if train.n > train.k else train
     some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]
     seen = replace(train, scenes=tuple(some))
     on_unseen, on_seen = (

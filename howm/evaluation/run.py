@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -92,13 +93,15 @@ def evaluate_run(
 
 def _measure(model: WorldModel, chosen: EvaluationData, steps: Sequence[int], equivariance: bool) -> dict[str, Any]:
     """What a result says that has to be computed."""
-    # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
-    seen, unseen = matched(chosen.seen, chosen.unseen)
     on_unseen = evaluate(model, Rollouts(chosen.unseen), steps)
-    on_seen = evaluate(model, Rollouts(seen), steps, controls=False).model
-    comparable = on_unseen.model
-    if len(unseen) < len(chosen.unseen):
-        comparable = evaluate(model, Rollouts(unseen), steps, controls=False).model
+    on_seen = evaluate(model, Rollouts(chosen.seen), steps, controls=False).model
+    # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
+    gaps = []
+    for seen, unseen in matched(chosen.seen, chosen.unseen):
+        both = on_seen, on_unseen.model
+        if seen is not chosen.seen:
+            both = tuple(evaluate(model, Rollouts(some), steps, controls=False).model for some in (seen, unseen))
+        gaps.append({pool: _gap(*both, pool) for pool in on_seen})
     return {
         "privileged": model.privileged,
         "hard_pool": on_unseen.hard_pool,
@@ -106,7 +109,7 @@ def _measure(model: WorldModel, chosen: EvaluationData, steps: Sequence[int], eq
         "scenes": int(chosen.unseen.scene_index.max()) + 1,
         "matched": model.metric.max_references is not None,
         "scores": {"unseen": on_unseen.model, "training": on_seen},
-        "gap": {pool: _gap(on_seen, comparable, pool) for pool in on_seen},
+        "gap": {pool: {k: fmean(gap[pool][k] for gap in gaps) for k in on_seen[pool]} for pool in on_seen},
         "controls": on_unseen.controls,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "segmentation": segmentation(model, chosen.unseen) if chosen.unseen.states is not None else None,
