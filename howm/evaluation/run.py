@@ -98,10 +98,11 @@ def _measure(model: WorldModel, chosen: EvaluationData, steps: Sequence[int], eq
     # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
     gaps = []
     for seen, unseen in matched(chosen.seen, chosen.unseen):
-        both = on_seen, on_unseen.model
+        scores = on_seen, on_unseen.model
         if seen is not chosen.seen:
-            both = tuple(evaluate(model, Rollouts(some), steps, controls=False).model for some in (seen, unseen))
-        gaps.append({pool: _gap(*both, pool) for pool in on_seen})
+            first, second = (evaluate(model, Rollouts(some), steps, controls=False).model for some in (seen, unseen))
+            scores = first, second
+        gaps.append({pool: _gap(*scores, pool) for pool in on_seen})
     return {
         "privileged": model.privileged,
         "hard_pool": on_unseen.hard_pool,

@@ -78,7 +78,7 @@ class PlannedRun:
     sizes: int | str  # of scenes, as a result has them
     method: str
     seed: int
-    split: str = "scenes"
+    split: SplitKind = "scenes"
 
     @property
     def setting(self) -> str:
