@@ -91,6 +91,8 @@ sweep: $(VENV)/.installed
 		--out $(RUNS)/few-scenes --results $(RESULTS)/few-scenes
 	$(BIN)/howm sweep benchmarks/ablation.yaml --out $(RUNS)/ablation --results $(RESULTS)/ablation
 	$(BIN)/howm sweep benchmarks/negatives.yaml --out $(RUNS)/negatives --results $(RESULTS)/negatives
+	$(BIN)/howm sweep experiments/ladder.yaml --out $(RUNS)/ladder --results $(RESULTS)/ladder
+	$(BIN)/howm sweep experiments/splits.yaml --out $(RUNS)/splits --results $(RESULTS)/splits
 	$(BIN)/python benchmarks/transfer.py --work $(RUNS) --results $(RESULTS)/transfer
 
 table: $(VENV)/.installed

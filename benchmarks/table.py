@@ -1,9 +1,11 @@
-"""Put the tables of results/ into README.md, docs/results.md and docs/trust.md.
+"""Put the tables of results/ into README.md, docs/results.md, docs/worlds.md, docs/benchmarks.md and docs/trust.md.
 
 python benchmarks/table.py --write
 """
 
 import argparse
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from trust import trust_tables
@@ -11,19 +13,39 @@ from trust import trust_tables
 from howm.report.formats import to_markdown
 from howm.report.results_folder import read_results
 from howm.report.table import Table
-from howm.report.tables.all import readme_tables
+from howm.report.tables.all import readme_tables, world_tables
 from howm.report.tables.paper import glance
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = {"glance": ROOT / "README.md", "results": DOCS / "results.md", "trust": DOCS / "trust.md"}
+PAGES = {
+    "glance": ROOT / "README.md",
+    "results": DOCS / "results.md",
+    "ladder": DOCS / "worlds.md",
+    "speed": DOCS / "benchmarks.md",
+    "trust": DOCS / "trust.md",
+}
 
 
 def blocks(folder: Path) -> dict[str, str]:
     """What stands between the marks <!-- name --> and <!-- /name --> of the pages."""
     results = read_results(folder)
-    tables = {"glance": [glance(results)], "results": readme_tables(results)}
-    return {name: _rendered(found) for name, found in tables.items()} | {"trust": trust_tables(folder / "trust")}
+    found = {"glance": [glance(results)], "results": readme_tables(results), "ladder": world_tables(results)}
+    others = {"speed": _speed(folder / "worlds.json"), "trust": trust_tables(folder / "trust")}
+    return {name: _rendered(tables) for name, tables in found.items()} | others
+
+
+def _speed(path: Path) -> str:
+    """What bench_worlds.py measured, by both clocks."""
+    rows = [f"| {what} | {target} | {wall} | {processor} |" for what, target, wall, processor in _figures(path)]
+    return "\n".join(["| what | target | wall clock | processor |", "|---|---|---|---|", *rows])
+
+
+def _figures(path: Path) -> Iterator[tuple[str, ...]]:
+    for row in json.loads(path.read_text(encoding="utf-8")):
+        target, bound = row["target"], "at most" if row["most"] else "at least"
+        values = [f"{row[clock]:,.{0 if row[clock] >= 100 else 1}f}" for clock in ("wall", "processor")]
+        yield row["what"], "" if target is None else f"{bound} {target:,}", *values
 
 
 def _rendered(tables: list[Table]) -> str:

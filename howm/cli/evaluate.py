@@ -83,7 +83,8 @@ def _print_result(result: "RunResult") -> None:
         low, high = metrics.mrr_ci
         return f"{metrics.mrr:8.2f} {f'({low:.1f}-{high:.1f})':13s}{metrics.h1:6.1f}"
 
-    say(f"{result.method} on {result.world}, N={result.n}, K={result.k}, seed {result.seed}: "
+    split = "" if result.split == "scenes" else f", split {result.split}"
+    say(f"{result.method} on {result.world}, N={result.n}, K={result.scene_size}{split}, seed {result.seed}: "
         f"{result.unseen}; {result.references} references of {result.scenes} scenes")  # fmt: skip
     steps = list(result.scores["unseen"]["paper"])
     say(f"{'':18s}", *(f"{f'after {k} step' + 's' * (k != '1'):^28s}" for k in steps))
@@ -105,7 +106,7 @@ def _print_result(result: "RunResult") -> None:
         say(f"audit: MRR {found.stored:.1f} on the stored episodes, {found.fresh:.1f} on these fresh ones "
             f"({found.pool} pool, {found.steps} steps ahead)",
             "; it remembers its evaluation episodes: publish the fresh number" if found.remembers else "")  # fmt: skip
-    theirs = published(result.world, result.method, result.n, result.k)
+    theirs = published(result.world, result.method, result.n, result.k) if result.is_plain else None
     if theirs is not None:
         say(f"the paper reports MRR {theirs.mrr_1} after 1 step, {theirs.mrr_5} after 5, gap {theirs.gap_5}")
     if result.segmentation is not None:

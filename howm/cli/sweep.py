@@ -26,14 +26,18 @@ def add_commands(commands: Any) -> None:
         "--methods", nargs="+", help="names that `howm methods` lists, package.module:Name, or names of variants"
     )
     sweep.add_argument("--worlds", "--world", "--envs", nargs="+", dest="envs",
-                       help="shapes, rush_hour, or package.module:Name")  # fmt: skip
+                       help="names that `howm worlds` lists, or package.module:Name")  # fmt: skip
     sweep.add_argument("-n", type=whole_number(1), nargs="+", help="library sizes")
-    sweep.add_argument("-k", type=whole_number(1), help="objects in a scene (default 5)")
+    sweep.add_argument("-k", help="objects in a scene (K), or sizes of scenes such as 3-7 (default: the world's, 5)")
+    sweep.add_argument("--splits", "--split", nargs="+", help="scenes, pairs, minimal, linked or larger-k "
+                       "(default: the world's, scenes)")  # fmt: skip
+    sweep.add_argument("--eval-k", help="sizes of evaluation scenes with --split larger-k, such as 6-8")
     sweep.add_argument("--world-set", nargs="+", dest="world_settings", metavar="KEY=VALUE",
                        help="settings of the worlds, for example grid=8x8")  # fmt: skip
     sweep.add_argument("--train-scenes", type=whole_number(1), help="default max(100, ⌈2N/K⌉)")
     sweep.add_argument("--seeds", type=whole_number(0), nargs="+")
     sweep.add_argument("--budget", help="quick, cpu or paper (default cpu)")
+    sweep.add_argument("--share", type=float, help="of the preset's training steps (default: the budget's)")
     sweep.add_argument("--steps", type=whole_number(1), nargs="+", help="of prediction (default 1 5 10)")
     sweep.add_argument("--episodes", type=whole_number(2), help="of evaluation (default: the budget's)")
     sweep.add_argument(
@@ -113,10 +117,13 @@ def _config(options: argparse.Namespace) -> "SweepConfig":
         "envs",
         "n",
         "k",
+        "splits",
+        "eval_k",
         "world_settings",
         "train_scenes",
         "seeds",
         "budget",
+        "share",
         "steps",
         "episodes",
         "settings",

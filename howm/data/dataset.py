@@ -12,7 +12,7 @@ from howm.worlds.scene_set import SceneSet
 from howm.worlds.scenes import SceneSplit
 from howm.worlds.sizes import read_sizes
 from howm.worlds.spec import WorldSpec
-from howm.worlds.splits import SplitKind, make_split
+from howm.worlds.splits import SplitKind, default_split, make_split
 from howm.worlds.world import World
 
 
@@ -126,7 +126,7 @@ def make_dataset(
     for some in (sizes, larger or sizes):
         world.check_scene_size(some[-1])
     chosen = make_split(
-        split or ("linked" if world.change_rate else "scenes"), world.n, sizes, seed, larger,
+        split or default_split(world), world.n, sizes, seed, larger,
         train_scenes=train_scenes, eval_scenes=eval_scenes, consecutive=consecutive,
     )  # fmt: skip
     scenes = len(chosen.train)
@@ -141,6 +141,8 @@ def make_dataset(
         )
     # Pools of equal size and equally many frames per scene, or the gap between them would be biased.
     compared = min(scenes, len(chosen.eval), amounts.eval_episodes)
+    if chosen.kind == "minimal":  # which has too few training scenes for that
+        compared = amounts.eval_episodes
 
     def evaluation(name: str, scenes: SceneSet) -> Episodes:
         some = replace(scenes, scenes=scenes.scenes[:compared])

@@ -50,7 +50,10 @@ class _Pool:
         shown = np.concatenate([states[:, : k + 1], ends, simulated[:, None]], axis=1)  # (E, k+1+C+1, K, F)
         keys = [_state_keys(world, scene_ids[rows], shown[rows]) for rows in chunks(len(rollouts), _AT_ONCE)]
         labels = _label_rows(np.concatenate(keys)).reshape(shown.shape[:2])
-        return cls.labelled(k, labels[:, k], np.delete(labels, [k, -1], axis=1), ends, labels[:, -1])
+        extra_labels = np.delete(labels, [k, -1], axis=1)
+        near = np.concatenate([states[:, :k], ends], axis=1)
+        extra_labels[_too_close(world, scene_ids, near, states[:, k])] = PADDING
+        return cls.labelled(k, labels[:, k], extra_labels, ends, labels[:, -1])
 
     @classmethod
     def labelled(
@@ -75,6 +78,18 @@ def _state_keys(
 ) -> Integer[np.ndarray, "EX words"]:
     """The keys of some states of each scene, scene by scene."""
     return world.state_key(np.repeat(scene_ids, states.shape[1], axis=0), states.reshape(-1, *states.shape[2:]))
+
+
+def _too_close(
+    world: World,
+    scene_ids: Integer[np.ndarray, "E K"],
+    near: Num[np.ndarray, "E X K F"],
+    truth: Num[np.ndarray, "E K F"],
+) -> Bool[np.ndarray, "E X"]:
+    """Near misses by less than a pixel, which are left out: no picture tells them from the truth."""
+    repeated = (np.repeat(array, near.shape[1], axis=0) for array in (scene_ids, truth))
+    ids, ends = repeated
+    return world.alike(ids, near.reshape(-1, *near.shape[2:]), ends).reshape(near.shape[:2])
 
 
 def _label_rows(rows: Integer[np.ndarray, "R words"]) -> Integer[np.ndarray, " R"]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from howm.runs.checkpoint import load_checkpoint
 from howm.runs.directory import read_metrics
 from howm.runs.locate import find_checkpoint, find_data, rebuild
 from howm.runs.provenance import versions, world_title
-from howm.runs.result import Pool, RunResult, Scores, refuse_other_data, result_path, write_result
+from howm.runs.result import Pool, RunResult, Scores, refuse_other_data, result_path, setting_name, write_result
 
 Place = str | os.PathLike[str]
 
@@ -64,9 +65,9 @@ def evaluate_run(
     if episodes is not None and fresh_seed is None:
         chosen = replace(chosen, unseen=chosen.unseen.subsample(episodes), seen=chosen.seen.subsample(episodes))
     about = subject.about
+    setting = setting_name(about["world"], about["n"], about["sizes"] or chosen.k, about["split"])
     targets = [
-        place if place.suffix == ".json" else
-        result_path(place, (about["world"], about["n"], chosen.k), about["method"], about["seed"])
+        place if place.suffix == ".json" else result_path(place, setting, about["method"], about["seed"])
         for place in map(Path, [out] if isinstance(out, str | os.PathLike) else out)
     ]  # fmt: skip
     for target in targets:
@@ -92,13 +93,16 @@ def evaluate_run(
 
 def _measure(model: WorldModel, chosen: EvaluationData, steps: Sequence[int], equivariance: bool) -> dict[str, Any]:
     """What a result says that has to be computed."""
-    # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
-    seen, unseen = matched(chosen.seen, chosen.unseen)
     on_unseen = evaluate(model, Rollouts(chosen.unseen), steps)
-    on_seen = evaluate(model, Rollouts(seen), steps, controls=False).model
-    comparable = on_unseen.model
-    if len(unseen) < len(chosen.unseen):
-        comparable = evaluate(model, Rollouts(unseen), steps, controls=False).model
+    on_seen = evaluate(model, Rollouts(chosen.seen), steps, controls=False).model
+    # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
+    gaps = []
+    for seen, unseen in matched(chosen.seen, chosen.unseen):
+        scores = on_seen, on_unseen.model
+        if seen is not chosen.seen:
+            first, second = (evaluate(model, Rollouts(some), steps, controls=False).model for some in (seen, unseen))
+            scores = first, second
+        gaps.append({pool: _gap(*scores, pool) for pool in on_seen})
     return {
         "privileged": model.privileged,
         "hard_pool": on_unseen.hard_pool,
@@ -106,7 +110,7 @@ def _measure(model: WorldModel, chosen: EvaluationData, steps: Sequence[int], eq
         "scenes": int(chosen.unseen.scene_index.max()) + 1,
         "matched": model.metric.max_references is not None,
         "scores": {"unseen": on_unseen.model, "training": on_seen},
-        "gap": {pool: _gap(on_seen, comparable, pool) for pool in on_seen},
+        "gap": {pool: {k: fmean(gap[pool][k] for gap in gaps) for k in on_seen[pool]} for pool in on_seen},
         "controls": on_unseen.controls,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "segmentation": segmentation(model, chosen.unseen) if chosen.unseen.states is not None else None,
@@ -152,7 +156,8 @@ def _own_model(model: WorldModel, data: Place | Dataset, method: str, title: str
         "threads": torch.get_num_threads(),
         "versions": versions(),
     }
-    return _Subject(model, episodes_of(dataset, None if stored is None else file_hash(stored)), about)
+    chosen = episodes_of(dataset, None if stored is None else file_hash(stored))
+    return _Subject(model, chosen, about | {"split": chosen.split, "sizes": chosen.sizes})
 
 
 def _trained(
@@ -175,6 +180,8 @@ def _trained(
         "world_title": record.data.world_title,
         "n": record.data.n,
         "seed": record.seed,
+        "split": chosen.split if chosen.split == record.data.split else f"{record.data.split}-on-{chosen.split}",
+        "sizes": chosen.sizes,
         "preset": record.preset,
         "unseen": unseen_label(checkpoint, chosen),
         "training_scenes": None if record.data.train_scenes is None else len(record.data.train_scenes),

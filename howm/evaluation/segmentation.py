@@ -35,7 +35,7 @@ def foreground_ari(table: Integer[np.ndarray, "B K slots"]) -> Float[np.ndarray,
 def matched_iou(
     labels: Integer[np.ndarray, "B pixels"], truth: Bool[np.ndarray, "B K pixels"], slots: int
 ) -> Float[np.ndarray, " B"]:
-    """Intersection over union of each object with a label of its own, in the matching that is best for the frame."""
+    """Intersection over union of each object that can be seen with a label of its own, in the best matching."""
     table = contingency(labels, truth, slots)
     sizes = (labels[:, :, None] == np.arange(slots)).sum(axis=1)
     union = truth.sum(axis=2)[:, :, None] + sizes[:, None, :] - table
@@ -44,7 +44,9 @@ def matched_iou(
     square = np.zeros((len(iou), max(k, slots), max(k, slots)))
     square[:, :k, :slots] = iou
     chosen = assignment(torch.from_numpy(-square)).numpy()
-    return np.asarray(np.take_along_axis(square, chosen[:, :, None], axis=2)[:, :k, 0].mean(axis=1))
+    found = np.take_along_axis(square, chosen[:, :, None], axis=2)[:, :k, 0]
+    seen = truth.any(axis=2)
+    return np.asarray((found * seen).sum(axis=1) / np.maximum(seen.sum(axis=1), 1))
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ from typing import Any
 
 from howm.config import from_plain, parse_settings, to_plain
 from howm.errors import one_line
+from howm.worlds.splits import SplitKind
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class MakeData:
 
     world: str
     n: int
-    k: int
+    k: int | str | None
+    split: SplitKind
+    eval_k: int | str | None
     seed: int
     settings: tuple[str, ...]
     train_scenes: int | None
@@ -106,6 +109,8 @@ def _make_data(job: MakeData) -> None:
         job.seed,
         amounts=amounts,
         train_scenes=job.train_scenes,
+        split=job.split,
+        eval_k=job.eval_k,
         **parse_settings(job.settings),
     )
     save_dataset(dataset, Path(job.out))

@@ -1,12 +1,14 @@
 """The folder of a sweep, in which each run of a plan has an ordinary run directory.
 
 OUT/sweep.yaml                                        what was asked for
-OUT/data/<world>-n<N>-k<K>-seed<S>.h5                 made once, shared by all methods
-OUT/extractors/<world>-n<N>-k<K>-seed<S>-<digest>/    trained once, where several runs want the same
-OUT/runs/<world>-n<N>-k<K>/<method>-seed<S>/          a run, resumed when it was killed
-OUT/results/<world>-n<N>-k<K>/<method>-seed<S>.json   finished: status ok; or OM or failed, with the reason
-OUT/logs/<world>-n<N>-k<K>/<method>-seed<S>.txt       what its processes said
-OUT/locks/                                            which runs are being done, and by which process
+OUT/data/<setting>-seed<S>.h5                 made once, shared by all methods
+OUT/extractors/<setting>-seed<S>-<digest>/    trained once, where several runs want the same
+OUT/runs/<setting>/<method>-seed<S>/          a run, resumed when it was killed
+OUT/results/<setting>/<method>-seed<S>.json   finished: status ok; or OM or failed, with the reason
+OUT/logs/<setting>/<method>-seed<S>.txt       what its processes said
+OUT/locks/                                    which runs are being done, and by which process
+
+A setting is <world>-n<N>-k<K>, and for splits other than scenes <world>-n<N>-k<K>-<split>.
 """
 
 import hashlib
@@ -202,7 +204,8 @@ class Sweep:
                     method = self._method(run)
                     result = RunResult(
                         error.status, method.name, method.title, run.world, world_title(run.world), run.n, run.k,
-                        run.seed, failure=error.failure,
+                        run.seed, split=run.split, sizes=None if isinstance(run.sizes, int) else run.sizes,
+                        failure=error.failure,
                     )  # fmt: skip
                 variant = None if run.method == self._method(run).name else run.method
                 write_result(replace(result, variant=variant), self.result_path(run))
@@ -270,8 +273,8 @@ class Sweep:
             if not path.exists():
                 config = self.config
                 self._do(run, MakeData(
-                    run.world, run.n, run.k, run.seed, config.world_settings, config.train_scenes, config.eval_episodes,
-                    max(config.steps), str(path),
+                    run.world, run.n, config.k, run.split, config.eval_k, run.seed, config.world_settings,
+                    config.train_scenes, config.eval_episodes, max(config.steps), str(path),
                 ))  # fmt: skip
         return path
 

@@ -1,8 +1,9 @@
-"""What a sweep runs: a grid of methods × worlds × library sizes × seeds, and how much work each of its runs is."""
+"""What a sweep runs: a grid of methods × worlds × splits × library sizes × seeds, and how much work each run is."""
 
 import re
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any, Literal
 
 from howm.config import parse_settings, require_name
@@ -12,8 +13,10 @@ from howm.models.registry import METHODS, find_method
 from howm.runs.config import RunConfig, extractor_kind, has_setting, read_config
 from howm.runs.result import file_name, setting_name
 from howm.worlds.registry import WORLDS, make_world
-from howm.worlds.scenes import seeded_split
+from howm.worlds.sizes import read_sizes, write_sizes
 from howm.worlds.spec import WorldSpec
+from howm.worlds.splits import SplitKind, default_split, make_split
+from howm.worlds.world import World
 
 GROUPS = ("model", "represent", "train")
 # The methods of the paper's tables, and ours beside them, in the order of our own tables.
@@ -72,13 +75,19 @@ class PlannedRun:
 
     world: str
     n: int
-    k: int
+    sizes: int | str  # of scenes, as a result has them
     method: str
     seed: int
+    split: SplitKind = "scenes"
 
     @property
     def setting(self) -> str:
-        return setting_name(self.world, self.n, self.k)
+        return setting_name(self.world, self.n, self.sizes, self.split)
+
+    @property
+    def k(self) -> int:
+        """The size of the largest scene."""
+        return max(map(int, re.findall(r"\d+", str(self.sizes))))
 
     @property
     def name(self) -> str:
@@ -89,8 +98,9 @@ class PlannedRun:
 class SweepConfig:
     """The grid. ``settings`` override keys of every method that has them; ``large`` are sizes for Shapes alone.
 
-    ``variants`` are run beside the methods. ``train_scenes`` and ``world_settings``, such as grid=8x8, are
-    those of `howm data make`.
+    ``variants`` are run beside the methods. ``k`` (a size of scenes, or sizes such as 3-7), ``splits``, ``eval_k``,
+    ``train_scenes`` and ``world_settings``, such as grid=8x8, are those of `howm data make`; a world has its own k and
+    split where none is given. ``share`` is that of the preset's training steps, by default the budget's.
     """
 
     methods: tuple[str, ...] = PAPER_METHODS
@@ -98,25 +108,29 @@ class SweepConfig:
     envs: tuple[str, ...] = ("shapes", "rush_hour")
     n: tuple[int, ...] = (5, 10, 20)
     large: tuple[int, ...] = (30,)
-    k: int = 5
+    k: int | str | None = None
+    splits: tuple[SplitKind, ...] = ()
+    eval_k: int | str | None = None
     world_settings: tuple[str, ...] = ()
     train_scenes: int | None = None
     seeds: tuple[int, ...] = (0, 1, 2)
     budget: BudgetName = "cpu"
+    share: float | None = None
     steps: tuple[int, ...] = (1, 5, 10)
     episodes: int | None = None  # of evaluation; the budget's, if not given
     settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        lists = ("methods", "variants", "envs", "n", "large", "seeds", "steps", "settings", "world_settings")
+        lists = ("methods", "variants", "envs", "n", "large", "splits", "seeds", "steps", "settings", "world_settings")
         sizes = {name: len(getattr(self, name)) for name in lists}
         runs = (sizes["methods"] + sizes["variants"]) * sizes["envs"] * (sizes["n"] + sizes["large"]) * sizes["seeds"]
+        runs *= max(1, sizes["splits"])
         if max(runs, *sizes.values()) > MAX_RUNS:
             raise HowmError(f"a sweep has {MAX_RUNS:,} runs at most, and this one {runs:,}; divide it")
         for name in ("envs", "seeds", "steps"):
             if not getattr(self, name):
                 raise HowmError(f"a sweep needs at least one value of {name}")
-        for name in ("envs", "n", "seeds"):
+        for name in ("envs", "n", "splits", "seeds"):
             values = getattr(self, name)
             twice = [value for value in values if values.count(value) > 1]
             if twice:
@@ -139,13 +153,14 @@ class SweepConfig:
         for env in self.envs:
             if env not in WORLDS and ":" not in env:
                 raise HowmError(f"unknown world {short(env)}; choose one of {', '.join(WORLDS)}")
-        if not 1 <= self.k <= MAX_OBJECTS:
-            raise HowmError(f"k must be in 1-{MAX_OBJECTS}, got {self.k}")
         for n in (*self.n, *self.large):
-            if n > MAX_OBJECTS:
-                raise HowmError(f"n must be {MAX_OBJECTS} or less, got {n}")
-            if n < self.k:
-                raise HowmError(f"a library of n={n} objects has no scene of k={self.k}; give n of {self.k} or more")
+            if not 1 <= n <= MAX_OBJECTS:
+                raise HowmError(f"n must be in 1-{MAX_OBJECTS}, got {n}")
+        larger = "larger-k" in self.splits
+        if larger != (self.eval_k is not None) or (larger and len(self.splits) > 1):
+            raise HowmError("the split larger-k, alone, needs the sizes of its evaluation scenes (eval_k)")
+        if self.share is not None and not 0 < self.share <= 1:
+            raise HowmError(f"share, of the training steps of a preset, must be in (0, 1], got {self.share}")
         if min(self.seeds) < 0:
             raise HowmError(f"seed must be a non-negative integer, got {min(self.seeds)}")
         if self.episodes is not None and self.episodes < 2:
@@ -156,17 +171,21 @@ class SweepConfig:
             if setting.partition(".")[0] not in GROUPS:
                 groups = ", ".join(GROUPS)
                 raise HowmError(f"setting {short(setting)} is of none of {groups}; give for example train.steps=1000")
-        if self.train_scenes is not None:
-            for n in {*self.n, *self.large} - {self.k}:
-                seeded_split(n, self.k, 0, train_scenes=self.train_scenes)  # refuses too few and too many
+        if self.k is not None:
+            self._refuse_sizes(read_sizes(self.k))
         if not any(self.typed.values()):  # else what is typed must be allowed first
             self.check()
 
     def check(self) -> None:
         """Refuse names that only a file gives, and keys and values that the worlds and methods do not take."""
         for env in self.envs:
-            WORLDS[env]  # which imports nothing that a person has not typed; make_world does
-            make_world(env, self.k, **parse_settings(self.world_settings)).check_scene_size(self.k)
+            training, evaluation = self._sizes(env)
+            self._refuse_sizes(training if evaluation is None else evaluation)
+            for size in (training, evaluation or training):
+                _world(env, max(self.n + self.large), self.world_settings).check_scene_size(size[-1])
+            for n, split in product({*self.n, *self.large}, self._splits(env)):
+                if (self.train_scenes is not None and n > training[-1]) or split not in ("scenes", "linked"):
+                    make_split(split, n, training, 0, evaluation, train_scenes=self.train_scenes)  # refuses
         for row in self.rows.values():
             find_method(row.method)
         for kind in self.typed["extractors"]:
@@ -190,6 +209,10 @@ class SweepConfig:
         return self.episodes or BUDGETS[self.budget].eval_episodes
 
     @property
+    def steps_share(self) -> float:
+        return self.share or BUDGETS[self.budget].share
+
+    @property
     def rows(self) -> dict[str, Variant]:
         """All methods and variants by name."""
         return {row.name: row for row in (*(Variant(name, name) for name in self.methods), *self.variants)}
@@ -197,13 +220,37 @@ class SweepConfig:
     def runs(self) -> list[PlannedRun]:
         """Seed by seed and small libraries first, so that a sweep that is cut short has some of everything."""
         return [
-            PlannedRun(env, n, self.k, name, seed)
+            PlannedRun(env, n, self._sizes_text(env), name, seed, split)
             for seed in self.seeds
             for n in sorted({*self.n, *self.large})
             for env in self.envs
+            for split in self._splits(env)
             for name in self.rows
             if n in self.n or env == "shapes"
         ]
+
+    def _sizes(self, env: str) -> tuple[range, range | None]:
+        """Sizes of scenes, and of those of evaluation where they are others."""
+        own = _world(env, max(self.n + self.large), self.world_settings).default_k if self.k is None else self.k
+        return read_sizes(own), None if self.eval_k is None else read_sizes(self.eval_k)
+
+    def _sizes_text(self, env: str) -> int | str:
+        text = write_sizes(*self._sizes(env))
+        return int(text) if text.isdecimal() else text
+
+    def _splits(self, env: str) -> tuple[SplitKind, ...]:
+        """The splits, or the world's own."""
+        return self.splits or (default_split(_world(env, max(self.n + self.large), self.world_settings)),)
+
+    def _refuse_sizes(self, sizes: range) -> None:
+        """Refuse libraries that are smaller than a scene."""
+        if sizes[-1] > MAX_OBJECTS:
+            raise HowmError(f"k must be in 1-{MAX_OBJECTS}, got {sizes[-1]}")
+        for n in (*self.n, *self.large):
+            if n < sizes[-1]:
+                raise HowmError(
+                    f"a library of n={n} objects has no scene of k={sizes[-1]}; give n of {sizes[-1]} or more"
+                )
 
     def overrides(self, run: PlannedRun) -> list[str]:
         """What the run changes of its method's preset."""
@@ -214,13 +261,14 @@ class SweepConfig:
         config = read_config(row.method, budget.preset, chosen, spec=self._spec(run))
         groups = {"train": config.train} | ({"represent": config.represent} if config.represent else {})
         settings = []
-        if budget.share != 1:
-            settings = [f"{group}.steps={max(1, round(budget.share * c.steps))}" for group, c in groups.items()]
+        share = self.steps_share
+        if share != 1:
+            settings = [f"{group}.steps={max(1, round(share * c.steps))}" for group, c in groups.items()]
         return [*settings, *own, *row.settings]
 
     def first_mismatch(self, other: "SweepConfig") -> str | None:
         """What is not the same for runs that both grids have, in words."""
-        for name in ("budget", "world_settings", "train_scenes", "steps", "eval_episodes", "settings"):
+        for name in ("budget", "steps_share", "world_settings", "train_scenes", "steps", "eval_episodes", "settings"):
             mine, its = getattr(self, name), getattr(other, name)
             if mine != its:
                 return f"{name}={mine}, not {its}"
@@ -235,11 +283,12 @@ class SweepConfig:
         return read_config(self.rows[run.method].method, preset, settings, spec=self._spec(run))
 
     def _spec(self, run: PlannedRun) -> WorldSpec:
-        return _world_spec(run.world, run.k, self.world_settings)
+        """What a preset may depend on."""
+        sizes = self._sizes(run.world)
+        return _world(run.world, run.n, self.world_settings).spec((sizes[1] or sizes[0])[-1])
 
 
 @cache
-def _world_spec(world: str, k: int, settings: tuple[str, ...]) -> WorldSpec:
-    """What a preset may depend on; the size of the library is not part of it."""
+def _world(world: str, n: int, settings: tuple[str, ...]) -> World:
     WORLDS[world]  # a name that only a file gives is refused; make_world would import it
-    return make_world(world, k, **parse_settings(settings)).spec(k)
+    return make_world(world, n, **parse_settings(settings))

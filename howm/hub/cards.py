@@ -26,6 +26,7 @@ def model_card(record: RunRecord, results: RunResult | None, repo_id: str) -> st
         "library objects N": data.n,
         "objects of a scene K": data.k,
         "pictures": f"{spec.height}x{spec.width} pixels{cells}",
+        "split": data.split,
         "training scenes": "unknown: its data names no objects"
         if data.train_scenes is None
         else len(data.train_scenes),

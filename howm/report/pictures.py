@@ -6,7 +6,6 @@ from pathlib import Path
 
 from howm.errors import HowmError
 from howm.report.results_folder import Results, ended
-from howm.runs.result import setting_name
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def _model(folder: Path, results: Results, env: str) -> tuple[Path, str] | None:
 
     runs = ended(results.of(env, method="howm"))
     for run in sorted(runs, key=lambda run: (run.n == run.k, run.k != 5, run.n, run.seed)):
-        name = f"{setting_name(*run.setting)}/howm-seed{run.seed}"
+        name = f"{run.setting}/howm-seed{run.seed}"
         if (folder / "runs" / name).is_dir():
             return find_checkpoint(folder / "runs" / name), f"Of the run {name}."
     worlds = {(run.n, run.k) for run in runs}

@@ -16,6 +16,8 @@ def provenance(results: Results) -> list[dict[str, Any]]:
     special += [(f"negatives, {run.name}", run) for run in results.negatives]
     special += [(f"transfer, {name}", run) for name, run in results.transfer]
     special += [("imported pictures", run) for run in results.imported]
+    special += [("ladder", run) for run in results.ladder] + [("splits", run) for run in results.splits]
+    special += [("", run) for run in results.others]
     for where, run in [*(("", run) for run in results.grid), *special]:
         failure, data, costs = run.failure or Failure(), run.data, run.costs
         versions = {name: text for name, text in run.versions.items() if name != "commit"}
@@ -34,7 +36,8 @@ def provenance(results: Results) -> list[dict[str, Any]]:
             "commit": run.versions.get("commit", "not recorded"),
             "versions": ", ".join(f"{name} {text}" for name, text in versions.items()) or None,
         }
-        title = f"{run.method}, {run.world_title}, N={run.n}, K={run.k}, seed {run.seed}"
+        split = "" if run.split == "scenes" else f", split {run.split}"
+        title = f"{run.method}, {run.world_title}, N={run.n}, K={run.scene_size}{split}, seed {run.seed}"
         found.append({
             "title": title + (f" ({where})" if where else ""),
             "facts": {name: text for name, text in facts.items() if text is not None},

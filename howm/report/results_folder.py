@@ -1,6 +1,7 @@
 """A folder of results, and what can be read off each of them.
 
 <world>-n<N>-k<K>/<method>-seed<S>.json   status ok; or OM or failed, with the reason; also of variants of methods
+<world>-n<N>-k<K>-<split>/...           likewise, of another split than scenes
 transfer/<model>-k<K>.json              a model in scenes of another number of objects
 
 and below a folder of their own each, in the same layout as at the top:
@@ -8,6 +9,8 @@ and below a folder of their own each, in the same layout as at the top:
 ablation      HOWM with one thing changed
 few-scenes    methods that have seen as many scenes in training as the library has objects
 negatives     Σ_N-CSWM with controlled and uncontrolled negatives
+ladder        all methods in all worlds
+splits        all methods with splits of all kinds
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +37,8 @@ class Results:
     """The results of a folder; those of transfer stand under the names of their models.
 
     ``variants`` are methods with keys changed: never counted as seeds of the method itself. ``imported`` are runs on
-    imported pictures: worlds of the same name need not be the same, so each stands for itself.
+    imported pictures: worlds of the same name need not be the same, so each stands for itself. ``others`` have another
+    split than scenes, or scenes of several sizes: never counted as seeds of runs that do not.
     """
 
     grid: tuple[RunResult, ...]
@@ -44,6 +48,9 @@ class Results:
     negatives: tuple[RunResult, ...] = ()
     transfer: tuple[tuple[str, RunResult], ...] = ()
     imported: tuple[RunResult, ...] = ()
+    ladder: tuple[RunResult, ...] = ()
+    splits: tuple[RunResult, ...] = ()
+    others: tuple[RunResult, ...] = ()
 
     def of(
         self, world: str, k: int | None = None, n: int | None = None, method: str | None = None
@@ -64,7 +71,7 @@ class Results:
 
     def methods(self, world: str | None = None) -> list[str]:
         """The rows of the tables of a world: in the paper's those of its methods, run or not; and all that were run."""
-        runs = self.everything() if world is None else [run for run in self.everything() if run.world == world]
+        runs = [run for run in self._like_paper() if world in (None, run.world)]
         first = PAPER_METHODS if world is None or world in PAPER_WORLDS else ()
         run = sorted((run.method for run in runs), key=lambda name: (*PAPER_METHODS, name).index(name))
         return list(dict.fromkeys((*first, *run)))
@@ -74,10 +81,13 @@ class Results:
         found = (run.method_title for run in self.everything() if run.method == method)
         return next(found, PAPER_TITLES.get(method, method))
 
-    def everything(self) -> tuple[RunResult, ...]:
+    def _like_paper(self) -> tuple[RunResult, ...]:
         moved = tuple(run for _, run in self.transfer)
         more = (*self.ablation, *self.few_scenes, *self.negatives, *moved, *self.imported)
         return *self.grid, *self.variants, *more
+
+    def everything(self) -> tuple[RunResult, ...]:
+        return *self._like_paper(), *self.ladder, *self.splits, *self.others
 
     def world_title(self, world: str) -> str:
         """The title of a world, as its records have it."""
@@ -97,14 +107,21 @@ def read_results(folder: Path) -> Results:
         where = f"{folder} holds" if root == folder else f"{place}, where {folder} has its results, holds"
         raise HowmError(f"{where} no results; give the folder of a sweep, or of howm eval --results")
     ours, imported = (tuple(run for run in runs if is_imported(run) == which) for which in (False, True))
-    own, variants = (tuple(run for run in ours if (run.variant is not None) == changed) for changed in (False, True))
+    plain, others = (tuple(run for run in ours if run.is_plain == which) for which in (True, False))
+    own, variants = (tuple(run for run in plain if (run.variant is not None) == changed) for changed in (False, True))
+    below = {
+        name: tuple(run for run in _sorted(root / name) if not is_imported(run))
+        for name in ("ablation", "few-scenes", "negatives", "ladder", "splits")
+    }
     ablation, few_scenes, negatives = (
-        tuple(run for run in _sorted(root / name) if not is_imported(run))
-        for name in ("ablation", "few-scenes", "negatives")
+        tuple(run for run in below[name] if run.is_plain) for name in ("ablation", "few-scenes", "negatives")
     )
+    others += tuple(run for name in ("ablation", "few-scenes", "negatives") for run in below[name] if not run.is_plain)
     moved = [(path.stem.rpartition("-")[0], read_result(path)) for path in sorted(root.glob("transfer/*.json"))]
     transfer = tuple((name, run) for name, run in moved if not is_imported(run))
-    return Results(own, variants, ablation, few_scenes, negatives, transfer, imported)
+    return Results(
+        own, variants, ablation, few_scenes, negatives, transfer, imported, below["ladder"], below["splits"], others
+    )
 
 
 def is_imported(run: RunResult) -> bool:
@@ -118,7 +135,7 @@ def _sorted(folder: Path) -> list[RunResult]:
     def place(run: RunResult) -> tuple[Any, ...]:
         world = order.get(run.world, len(order)), run.world
         method = order.get(run.method, len(order)), run.method
-        return *world, run.k, *method, run.variant or "", run.n, run.seed
+        return *world, run.k, run.scene_size, run.split, *method, run.variant or "", run.n, run.seed
 
     return sorted((read_result(path) for path in folder.glob("*-n*-k*/*.json")), key=place)
 

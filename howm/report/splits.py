@@ -3,14 +3,17 @@
 from contextlib import suppress
 from math import comb
 from pathlib import Path
+from typing import cast, get_args
 
 from howm.data.storage import load_dataset
 from howm.errors import HowmError
 from howm.files import file_hash
 from howm.report.results_folder import Results, ended
 from howm.report.table import Cell, Column, Table
-from howm.runs.result import RunResult, setting_name
+from howm.runs.result import RunResult
 from howm.worlds.scenes import SceneSplit, seeded_split
+from howm.worlds.sizes import read_sizes
+from howm.worlds.splits import SplitKind, make_split
 
 # The splits, and where numbers come from.
 
@@ -18,22 +21,23 @@ from howm.worlds.scenes import SceneSplit, seeded_split
 def certificate_table(folder: Path, results: Results) -> Table:
     """What the split of each world and seed was: read from its data, or drawn again from the seed; else unknown."""
     columns = (
-        *(Column("world"), Column("N"), Column("K"), Column("data seed"), Column("scenes in all")),
+        *(Column("world"), Column("N"), Column("K"), Column("split"), Column("data seed"), Column("scenes in all")),
         *(Column("training", "scenes"), Column("evaluation", "scenes"), Column("in both", "scenes")),
         *(Column("training", "uneven by"), Column("evaluation", "uneven by")),
         *(Column("violations"), Column("hash of the split", code=True), Column("from")),
     )
     rows: dict[tuple[Cell, ...], None] = {}
-    order = list(dict.fromkeys(run.world for run in (*results.grid, *results.variants)))
+    everything = (*results.grid, *results.variants, *results.others)
+    order = list(dict.fromkeys(run.world for run in everything))
     alike = {
-        (order.index(run.world), run.n, run.k, _data_seed(run) or 0, str(run.data), run.training_scenes or 0,
-         run.scenes): run
-        for run in ended((*results.grid, *results.variants))
+        (order.index(run.world), run.n, run.k, run.scene_size, run.split, _data_seed(run) or 0, str(run.data),
+         run.training_scenes or 0, run.scenes): run
+        for run in ended(everything)
     }  # fmt: skip
     for _, run in sorted(alike.items(), key=lambda pair: pair[0]):
         split, source = _split(folder, run)
         known: tuple[Cell, ...]
-        head = (run.world_title, run.n, run.k, _data_seed(run), _combinations(run.n, run.k))
+        head = (run.world_title, run.n, run.scene_size, run.split, _data_seed(run), _combinations(run))
         if split is None:
             known = (run.training_scenes, run.scenes, None, None, None, None, _recorded(run))
         else:
@@ -50,14 +54,17 @@ def certificate_table(folder: Path, results: Results) -> Table:
         "drawn again likewise, but the result is older and names no split; the numbers of scenes agree. ‘Unknown’: "
         "neither is so."
     )
-    return Table("Training and evaluation scenes", note, columns, tuple(rows), 4)
+    return Table("Training and evaluation scenes", note, columns, tuple(rows), 5)
 
 
 MOST = 10_000  # objects or scenes: a split of more is not drawn again
 
 
-def _combinations(n: int, k: int) -> str:
-    return f"{comb(n, k):,}" if n <= 1_000 else f"C({n:,}, {k:,})"
+def _combinations(run: RunResult) -> str:
+    if run.n > 1_000:
+        return f"C({run.n:,}, {run.k:,})"
+    smallest = int(run.scene_size.partition("-")[0].partition(" ")[0])
+    return f"{sum(comb(run.n, size) for size in range(smallest, run.k + 1)):,}"
 
 
 def _data_seed(run: RunResult) -> int | None:
@@ -72,12 +79,14 @@ def _recorded(run: RunResult) -> str | None:
 def _split(folder: Path, run: RunResult) -> tuple[SceneSplit | None, str]:
     """The split that a result was measured with, and where it is from."""
     n, k, seed, scenes = run.n, run.k, _data_seed(run), run.training_scenes
-    path = folder / "data" / f"{setting_name(*run.setting)}-seed{seed}.h5"
+    path = folder / "data" / f"{run.setting}-seed{seed}.h5"
     if run.data is not None and path.is_file() and file_hash(path) == run.data.hash:
         with suppress(HowmError):  # whose world is not known here
             return load_dataset(path).split, "its data"
     if seed is None or max(n, scenes or 0) > MOST:
         return None, "unknown"
+    if not run.is_plain:
+        return _other_split(run, seed)
     split = seeded_split(n, k, seed, **({"train_scenes": scenes} if scenes and n > k else {}))
     if _recorded(run) is not None:
         return (split, "its seed") if split.hash == _recorded(run) else (None, "unknown")
@@ -85,3 +94,15 @@ def _split(folder: Path, run: RunResult) -> tuple[SceneSplit | None, str]:
     drawn = n == k or run.scenes > n
     agrees = run.scenes == len(split.eval) and scenes in (None, len(split.train))
     return (split, "its seed, unchecked") if drawn and agrees else (None, "unknown")
+
+
+def _other_split(run: RunResult, seed: int) -> tuple[SceneSplit | None, str]:
+    """One with a further rule or several sizes, by its default numbers of scenes."""
+    training, _, evaluation = run.scene_size.partition(" to ")
+    if run.split in get_args(SplitKind):
+        with suppress(HowmError):
+            larger = read_sizes(evaluation) if evaluation else None
+            split = make_split(cast(SplitKind, run.split), run.n, read_sizes(training), seed, larger)
+            if split.hash == _recorded(run):
+                return split, "its seed"
+    return None, "unknown"

@@ -13,7 +13,7 @@ from howm.runs.result import RunResult
 
 def summary(results: Results) -> tuple[str, str]:
     """What is here, and what it shows."""
-    everything = (*results.grid, *results.variants)
+    everything = (*results.grid, *results.variants, *results.others)
     if not everything:
         return (
             f"{len(results.imported)} run{'s' * (len(results.imported) != 1)} on imported pictures, and no other.",
@@ -44,6 +44,8 @@ def _finding(results: Results) -> str:
     for run in results.finished():
         if measure(run) is not None and run.n > run.k:
             settings.setdefault(run.method, {}).setdefault((run.world, run.n, run.k), []).append(run)
+    if not settings and results.others:
+        return "Their splits, or the sizes of their scenes, are not the paper's: see the splits of other kinds."
     if not settings:
         return "None of them has been measured five steps ahead in unseen scenes."
     by_number = sorted(settings, key=lambda method: -len(settings[method]))

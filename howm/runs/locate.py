@@ -73,7 +73,8 @@ def rebuild(checkpoint: Checkpoint, k: int | None = None) -> WorldModel:
     if record.data.train_scenes is not None:
         n, k_trained = record.data.n, record.data.k
         taken_over = () if record.extractor is None else record.extractor.scenes
-        alike = (scene for scene in taken_over if len(scene) == k_trained and max(scene) < n)
+        sizes = {k_trained, *map(len, record.data.train_scenes)}
+        alike = (scene for scene in taken_over if len(scene) in sizes and max(scene) < n)
         scenes = sorted({*record.data.train_scenes, *alike})
         model.training_scenes = SceneSet(n, k_trained, tuple(scenes), min(map(len, scenes), default=k_trained))
     return (model if k is None or k == record.spec.k else model.for_scene_size(k)).eval()

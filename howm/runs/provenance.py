@@ -4,6 +4,7 @@ import platform
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -18,10 +19,14 @@ from howm.worlds.world import World
 
 def describe_data(dataset: Dataset, data_hash: str | None) -> DataRecord:
     """What a checkpoint must know of its data to make fresh episodes of the same world in unseen scenes."""
+    known: dict[str, Any] = {}
+    if (split := dataset.split) is not None:
+        larger = None if split.train.sizes == split.eval.sizes else (split.eval.sizes[0], split.eval.sizes[-1])
+        known = {"train_scenes": split.train.scenes, "split": split.kind, "eval_sizes": larger}
     return DataRecord(
         data_hash, dataset.world_name, world_title(dataset.world_name), dataset.n, dataset.k, dataset.seed,
         dataset.moving, len(dataset.eval), None if dataset.world is None else describe_world(dataset.world),
-        None if dataset.split is None else dataset.split.train.scenes,
+        **known,
     )  # fmt: skip
 
 
@@ -36,7 +41,8 @@ def training_world(data: DataRecord) -> tuple[World, SceneSet]:
     world = None if data.simulator is None else read_world(data.world, data.simulator)
     if world is None or data.train_scenes is None:
         raise HowmError("the model was trained on imported pictures, whose world is unknown; evaluate it on its data")
-    return world, SceneSet(data.n, data.k, data.train_scenes, min(map(len, data.train_scenes), default=data.k))
+    sizes = {len(scene) for scene in data.train_scenes} or {data.k}
+    return world, SceneSet(data.n, max(sizes), data.train_scenes, min(sizes))
 
 
 def versions() -> dict[str, str]:

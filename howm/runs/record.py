@@ -48,9 +48,12 @@ class DataRecord:
     eval_episodes: int
     simulator: dict[str, Any] | None = None  # from which the world is made again; None for imported pictures
     train_scenes: Scenes | None = None  # None where the data names no objects
+    split: str = "scenes"  # its kind
+    eval_sizes: tuple[int, int] | None = None  # the smallest and largest scenes of evaluation, where training's differ
 
     def __post_init__(self) -> None:
         require_name("world", self.world)  # paths are built from it
+        require_name("split", self.split)
         if not 0 < self.k <= self.n <= MAX_OBJECTS or not self.seed >= 0 or self.eval_episodes < 0:
             raise HowmError(f"n={self.n}, k={self.k}, seed={self.seed} must have n ≥ k ≥ 1 and seed ≥ 0")
         if self.moving is not None and not 0 <= self.moving <= 1:

@@ -115,6 +115,8 @@ class RunResult:
     seed: int
     variant: str | None = None
     preset: str | None = None
+    split: str = "scenes"  # the kind of split; "minimal-on-pairs" where data of another kind is evaluated on
+    sizes: str | None = None  # of scenes, where they differ: 3-7, or "3-5 to 6-8" in training and evaluation
     privileged: bool = False  # whether the model reads which objects are in the scene
     unseen: str = ""  # what can be said of the scenes of evaluation
     hard_pool: HardPool | None = None
@@ -143,9 +145,11 @@ class RunResult:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        for key in ("method", "world", "variant"):  # paths are built from them
+        for key in ("method", "world", "variant", "split"):  # paths are built from them
             if getattr(self, key) is not None:
                 require_name(key, getattr(self, key))
+        if self.sizes is not None and not re.fullmatch(r"\d{1,6}(-\d{1,6})?( to \d{1,6}(-\d{1,6})?)?", self.sizes):
+            raise HowmError(f"sizes={short(self.sizes)} should be such as 3-7 or 3-5 to 6-8")
         if not MAX_OBJECTS >= self.n >= self.k > 0 <= self.seed:
             raise HowmError(f"n={self.n}, k={self.k}, seed={self.seed} must have n ≥ k ≥ 1 and seed ≥ 0")
         if min(self.references, self.scenes, self.training_scenes or 0) < 0:
@@ -180,8 +184,19 @@ class RunResult:
         return self.variant or self.method
 
     @property
-    def setting(self) -> tuple[str, int, int]:
-        return self.world, self.n, self.k
+    def scene_size(self) -> str:
+        """How many objects scenes have."""
+        return self.sizes or str(self.k)
+
+    @property
+    def setting(self) -> str:
+        """World, library, sizes of scenes and split: results of different ones are never seeds of each other."""
+        return setting_name(self.world, self.n, self.scene_size, self.split)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the scenes are as in the paper: of one size, and split without a further rule."""
+        return self.split == "scenes" and self.sizes is None
 
     def metrics(self, part: Part, pool: Pool, steps: str) -> Metrics | None:
         """The scores after so many steps; None where they were not measured."""
@@ -200,12 +215,13 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name)
 
 
-def setting_name(world: str, n: int, k: int) -> str:
-    return f"{file_name(world)}-n{n}-k{k}"
+def setting_name(world: str, n: int, sizes: int | str, split: str = "scenes") -> str:
+    """Such as shapes-n10-k5, grand-n10-k3-7, shapes-n10-k5-pairs or shapes-n10-k3-5-to-6-8-larger-k."""
+    return file_name(f"{world}-n{n}-k{sizes}" + ("" if split == "scenes" else f"-{split}"))
 
 
-def result_path(folder: Path, setting: tuple[str, int, int], name: str, seed: int) -> Path:
-    return folder / setting_name(*setting) / f"{file_name(name)}-seed{seed}.json"
+def result_path(folder: Path, setting: str, name: str, seed: int) -> Path:
+    return folder / setting / f"{file_name(name)}-seed{seed}.json"
 
 
 def result_from_json(values: Any, path: object) -> RunResult:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Integer, Num
+from jaxtyping import Bool, Float, Integer, Num
 
 from howm.errors import HowmError
 from howm.worlds.contact import CONTACTS, TOUCH, Boxes
@@ -282,6 +282,11 @@ class BoxWorld(World, ABC):
         if self.space == "free":
             numbers = np.concatenate([state[..., :2] * self._unit * 1000, state[..., 2:]], axis=2)
         return np.concatenate([scenes, np.rint(numbers).astype(np.int64).reshape(len(state), -1)], axis=1)
+
+    def alike(self, scenes: Scenes, state: States, other: States) -> Bool[np.ndarray, " E"]:
+        """In free space: no object is a pixel or more away from where it is in the other state, and all else agrees."""
+        near = np.abs(state[..., :2] - other[..., :2]) * self._unit < (1 if self.space == "free" else 0)
+        return np.asarray(near.all(axis=(1, 2)) & (state[..., 2:] == other[..., 2:]).all(axis=(1, 2)))
 
     def replace_action(
         self, sigma: Replacement, actions: Integer[np.ndarray, "*shape"]

@@ -25,6 +25,13 @@ def read_sizes(k: Any) -> range:
     return range(first, last + 1)
 
 
+def write_sizes(training: range, evaluation: range | None = None) -> str:
+    """Sizes as `read_sizes` reads them, such as 5 or 3-7; where those of evaluation differ, "3-5 to 6-8"."""
+    if evaluation is not None and evaluation != training:
+        return f"{write_sizes(training)} to {write_sizes(evaluation)}"
+    return str(training[0]) if len(training) == 1 else f"{training[0]}-{training[-1]}"
+
+
 def sized(world: World, scenes: Scenes) -> World:
     """The world itself, or, where some scenes are filled up, one that steps and draws them size by size."""
     return ManySizes(n=world.n, world=world) if len(scenes) and scenes.min() < 0 else world
@@ -120,6 +127,9 @@ class ManySizes(World):
 
         size = (scenes >= 0).sum(axis=1, keepdims=True)
         return np.concatenate([size, self._by_size(scenes, keys, state, fill=-1)], axis=1)
+
+    def alike(self, scenes: Scenes, state: States, other: States) -> Bool[np.ndarray, " E"]:
+        return np.asarray(self._by_size(scenes, self.world.alike, state, other))
 
     def masks(self, scenes: Scenes, state: States) -> Bool[np.ndarray, "E K height width"] | None:
         """An object that is not there covers nothing."""

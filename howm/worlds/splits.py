@@ -17,10 +17,16 @@ import numpy as np
 from howm.errors import HowmError, require_int
 from howm.worlds.scene_set import Scene, SceneSet, as_scene, interleave
 from howm.worlds.scenes import DEFAULT_SCENES, SceneSplit, balance, seeded_split
+from howm.worlds.world import World
 
 SplitKind = Literal["scenes", "pairs", "minimal", "linked", "larger-k"]
 ENUMERABLE = 100_000  # scenes: beyond as many, they are drawn instead of listed
 DRAWS = 200_000  # at most, until a set counts as too rare to be found
+
+
+def default_split(world: World) -> SplitKind:
+    """The split of a world for which none is asked: scenes, or linked where objects change."""
+    return "linked" if world.change_rate else "scenes"
 
 
 def make_split(

@@ -153,6 +153,10 @@ class World(ABC):
         digests = b"".join(hashlib.blake2b(picture.tobytes(), digest_size=16).digest() for picture in pictures)
         return np.frombuffer(digests, dtype=np.int64).reshape(-1, 2)
 
+    def alike(self, scenes: Scenes, state: States, other: States) -> Bool[np.ndarray, " E"]:
+        """Which states are so close to others, less than a pixel, that they are no near misses of them."""
+        return np.zeros(len(scenes), dtype=bool)
+
     def masks(self, scenes: Scenes, state: States) -> Bool[np.ndarray, "E K height width"] | None:
         """Which pixels show each object; None where the world cannot tell."""
         return None

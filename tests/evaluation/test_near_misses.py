@@ -11,6 +11,7 @@ from howm import Rollouts, make_dataset
 from howm.data.dataset import Amounts
 from howm.evaluation.evaluate import hard_ranks
 from howm.evaluation.near_misses import NotByRowsError, RowStreams, draw_near_misses, query_keys
+from howm.evaluation.pools import _Pool
 
 AMOUNTS = Amounts(30, 2, 60, 4)
 
@@ -54,6 +55,21 @@ def test_permuting_episodes_changes_no_rank(moving):
     ranks = hard_ranks(Still(), Rollouts(episodes), 3)
     assert np.array_equal(hard_ranks(Still(), Rollouts(episodes.select(order)), 3), ranks[order])
     assert np.array_equal(hard_ranks(Still(), Rollouts(episodes), 3, chunk=7), ranks)
+
+
+@pytest.mark.parametrize("sizes", [3, "2-3"])
+def test_what_misses_by_less_than_a_pixel_is_left_out(sizes):
+    episodes = make_dataset("free", 7, sizes, amounts=AMOUNTS, contact="slide").eval
+    states = episodes.states.copy()
+    states[:, 1] = states[:, 3]
+    states[:, 1, 0, 0] += np.where(np.arange(60) % 2, 0.9, 1.1) / 50  # pixels
+    pool = _Pool.make(Rollouts(replace(episodes, states=states)), 3)
+    assert np.array_equal(pool.kept[:, 1], np.arange(60) % 2 == 0)
+    world, ids, _ = episodes.state()
+    ends = np.concatenate([states[:, :3], pool.ends], axis=1)
+    misses = np.abs(ends - states[:, None, 3])[..., :2].max(axis=(2, 3)) * 50
+    assert (misses[pool.kept] >= 1).all()
+    assert not world.alike(ids, states[:, 3], states[:, 3] + 1.01 / 50).any()
 
 
 def test_keys_are_told_by_all_that_a_query_is():

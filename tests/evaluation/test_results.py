@@ -104,7 +104,7 @@ def test_pools_of_fresh_episodes_are_equal_in_size_where_few_scenes_were_trained
     few = trained(tmp_path, make_dataset("shapes", 6, 3, train_scenes=5, amounts=AMOUNTS))
     chosen = fresh_episodes(load_checkpoint(few / "best.safetensors"), 2, 0)
     assert len(chosen.seen.scenes) == len(chosen.unseen.scenes) == 5
-    assert matched(chosen.seen, chosen.unseen) == (chosen.seen, chosen.unseen)
+    assert matched(chosen.seen, chosen.unseen) == [(chosen.seen, chosen.unseen)]
 
 
 def test_fresh_episodes_audit_the_stored_ones(run, tmp_path, capsys):
@@ -233,12 +233,27 @@ def test_changed_or_lost_data_is_named(run, tmp_path):
 def test_unequal_pools_are_matched_before_they_are_compared():
     data = make_dataset("shapes", 6, 3, amounts=AMOUNTS)
     few = data.eval_seen.select(np.arange(0, 90, 5))
-    seen, unseen = matched(few, data.eval)
-    assert sorted(np.bincount(seen.scene_index)) == sorted(np.bincount(unseen.scene_index))
-    assert len(seen) > 0
-    same = matched(data.eval_seen, data.eval)
-    assert same[0] is data.eval_seen
-    assert same[1] is data.eval
+    for seen, unseen in matched(few, data.eval):
+        assert sorted(np.bincount(seen.scene_index)) == sorted(np.bincount(unseen.scene_index))
+        assert len(seen) > 0
+    ((seen, unseen),) = matched(data.eval_seen, data.eval)
+    assert seen is data.eval_seen
+    assert unseen is data.eval
+
+
+def test_many_small_pools_are_compared_where_training_had_few_scenes(tmp_path):
+    data = make_dataset("shapes", 6, 3, amounts=AMOUNTS, split="minimal")
+    assert (len(data.eval_seen.scenes), len(data.eval.scenes)) == (2, 18)
+    pairs = matched(data.eval_seen, data.eval)
+    counts = {tuple(np.bincount(pool.scene_index)) for pair in pairs for pool in pair}
+    assert counts == {(5, 5)}
+    assert len(pairs) == 9
+    shown = np.concatenate([unseen.states[:, 0].reshape(-1) for _, unseen in pairs])
+    assert np.array_equal(np.sort(shown), np.sort(data.eval.states[:, 0].reshape(-1)))  # each episode once
+    result = evaluate_run(trained(tmp_path, data), steps=[1])
+    assert (result.scenes, result.training_scenes) == (18, 2)
+    seen, unseen = (result.metrics(part, "hard", "1").mrr for part in ("training", "unseen"))
+    assert result.gap["hard"]["1"] != seen - unseen  # which are of unequal pools
 
 
 def test_bad_requests_are_refused_before_any_work(run, tmp_path):

@@ -46,6 +46,8 @@ def test_the_true_partition_scores_one_and_a_single_mask_nothing():
     truth = (objects == np.arange(3)[:, None])[None]
     assert foreground_ari(contingency(2 - objects[None], truth, 5))[0] == 1
     assert matched_iou(2 - objects[None], truth, 5)[0] == 1
+    hidden = np.concatenate([truth, np.zeros_like(truth[:, :1])], axis=1)  # an object behind others, or absent
+    assert matched_iou(2 - objects[None], hidden, 5)[0] == 1
     assert foreground_ari(contingency(np.zeros((1, 30), dtype=int), truth, 5))[0] == 0
 
 

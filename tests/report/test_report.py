@@ -25,6 +25,7 @@ from howm.report.splits import certificate_table
 from howm.report.summary import missing, summary
 from howm.report.tables.all import report_tables
 from howm.worlds.scenes import seeded_split
+from howm.worlds.splits import make_split
 
 VOID = {"meta", "img", "link", "br", "hr", "col", "input"}
 
@@ -170,7 +171,7 @@ def test_results_without_any_run_that_ended_make_a_page(tmp_path):
 
 def splits(folder):
     """Training scenes, evaluation scenes, violations, hash and origin of the splits of a folder."""
-    return [(*row[5:7], *row[-3:]) for row in certificate_table(folder, read_results(folder)).rows]
+    return [(*row[6:8], *row[-3:]) for row in certificate_table(folder, read_results(folder)).rows]
 
 
 def test_the_split_is_that_of_the_data_or_of_the_seed(tmp_path):
@@ -210,6 +211,20 @@ def test_the_split_of_an_older_result_is_unknown_where_it_may_have_been_another(
     """Of N = 100 objects, 100 evaluation scenes may be the consecutive ones."""
     ((_, evaluation, *_, name, source),) = splits(save(tmp_path, result(**options)))
     assert (evaluation, name, source) == (options.get("scenes", 100), None, "unknown")
+
+
+def test_a_split_of_another_kind_is_that_of_its_seed(tmp_path):
+    split = make_split("larger-k", 8, range(2, 4), 0, range(4, 6))
+    about = {"hash": "abc", "seed": 0, "split": split.hash}
+    more = {"split": "larger-k", "sizes": "2-3 to 4-5", "training_scenes": len(split.train), "scenes": 100}
+    save(tmp_path, result(n=8, k=5, data=about, **more))
+    assert splits(tmp_path) == [(len(split.train), len(split.eval), "none", split.hash, "its seed")]
+    page = tmp_path / "report.html"
+    write_report(tmp_path, page)
+    words = "".join(Page(page.read_text(encoding="utf-8")).words)
+    assert "larger-k" in words
+    assert "2-3 to 4-5" in words
+    assert "are not the paper's" in " ".join(summary(read_results(tmp_path)))
 
 
 def test_a_result_without_measurements_is_one_error(tmp_path, capsys):

@@ -13,12 +13,15 @@ from howm.experiments.plan import SweepConfig
 from howm.models.registry import METHODS
 from howm.report.formats import FORMATS, csv_file, latex, to_json, to_latex, to_markdown
 from howm.report.html import to_html
+from howm.report.provenance import provenance
 from howm.report.published import library_sizes, out_of_memory, published
 from howm.report.results_folder import read_results
-from howm.report.table import Column, Spread, Table
+from howm.report.splits import certificate_table
+from howm.report.table import Column, Spread, Table, as_text
 from howm.report.tables.all import readme_tables, report_tables
 from howm.report.tables.beyond import ABLATION
 from howm.report.tables.entries import notes
+from howm.report.tables.ladder import ladder_table, split_table
 from howm.report.tables.paper import glance, mrr_table
 from howm.runs.result import read_result, result_from_json, write_result
 
@@ -233,6 +236,56 @@ def test_a_gap_is_seen_where_training_had_few_scenes(tmp_path):
     (table,) = [table for table in report_tables(read_results(tmp_path))["Beyond the paper"] if "few" in table.title]
     assert [row[:5] for row in table.rows] == [("cswm-n", world, 10, "10", 1) for world in ("Shapes", "Rush Hour")]
     assert str(table.rows[0][-1]) == "+12.5"
+
+
+def test_other_splits_and_sizes_are_no_seeds_of_the_papers(tmp_path):
+    plain, pairs = result("howm", mrr=100.0), result("howm", mrr=40.0, seed=1, split="pairs")
+    sizes = result("howm", mrr=30.0, seed=2, k=7, sizes="3-7")
+    for run, setting in ((plain, "shapes-n10-k5"), (pairs, "shapes-n10-k5-pairs"), (sizes, "shapes-n10-k3-7")):
+        write_result(record(run), tmp_path / setting / f"howm-seed{run['seed']}.json")
+        assert record(run).place(tmp_path).parent.name == setting
+    results = read_results(tmp_path)
+    assert texts(mrr_table(results, "shapes", "hard"), "howm", "ours", "N = 10")[:2] == ["1", "100.0"]
+    (table,) = report_tables(results)["Splits of other kinds"]
+    assert [row[1:6] for row in table.rows] == [("Shapes", 10, "5", "pairs", 1), ("Shapes", 10, "3-7", "scenes", 1)]
+    assert {row[1:4] for row in certificate_table(tmp_path, results).rows} == {
+        (10, "5", "scenes"),
+        (10, "5", "pairs"),
+        (10, "3-7", "scenes"),
+    }
+    assert "K=3-7" in str(provenance(results))
+
+
+def test_the_ladder_has_worlds_beside_each_other_and_ends_with_the_controls(tmp_path):
+    runs = [result(method, world, mrr=mrr) for method, world, mrr in (("howm", "shapes", 90.0), ("howm", "free", 50.0))]
+    runs += [result("howm", "grand", k=7, sizes="3-7"), result("cswm-n", "free", mrr=20.0)]
+    save(save(tmp_path, result()) / "ladder", *runs, failure(world="grand"))
+    results = read_results(tmp_path)
+    assert len(results.grid) == 1  # where none of the ladder stands
+    table = ladder_table(results)
+    assert [column.name for column in table.columns] == ["method", "Shapes", "free", "grand"]
+    assert [[as_text(cell) for cell in row] for row in table.rows] == [
+        ["cswm-n", "–", "20.0", "failed"],
+        ["howm", "90.0", "50.0", "90.0"],
+        ["do_nothing", "10.0", "10.0", "10.0"],
+        ["oracle", "10.0", "10.0", "10.0"],
+    ]
+    assert "N=10, K=5; grand with K=3-7" in table.note
+    assert "cswm-n, howm 20; 1 seed." in table.note
+    assert "cswm-n, grand, N=10, seed 0: failed" in table.note
+    assert ladder_table(results, "1").title != table.title
+
+
+def test_splits_stand_beside_each_other_with_their_numbers_of_scenes(tmp_path):
+    runs = [result(split="scenes", training_scenes=100), result(mrr=40.0, split="minimal", training_scenes=2, scenes=2)]
+    save(tmp_path, result())
+    for run in runs:
+        write_result(record(run), record(run).place(tmp_path / "splits"))
+    table = split_table(read_results(tmp_path))
+    assert [column.group for column in table.columns[1::4]] == ["scenes, after steps", "minimal, after steps"]
+    assert [as_text(cell) for cell in table.rows[0]] == ["cswm-n", *["90.0"] * 3, "−1.5", *["40.0"] * 3, "−1.5"]
+    assert "minimal: 2 of training, 2 of evaluation" in table.note
+    assert [row[0] for row in table.rows] == ["cswm-n", "do_nothing", "oracle"]
 
 
 def test_a_folder_without_results_and_a_broken_result_are_one_error(tmp_path):

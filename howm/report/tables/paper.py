@@ -164,7 +164,7 @@ def glance(results: Results) -> Table:
     )
     everything = [run for run in (*results.grid, *results.variants) if (run.world, run.n, run.k) == (env, n, k)]
     rows: list[tuple[Cell, ...]] = []
-    for method, name in _rows_of(everything):
+    for method, name in rows_of(everything):
         runs = [run for run in everything if run.name == name]
         theirs = papers(env, name, n, k) if name == method else None
         pools = [cell(runs, score(part, "5")) for part in POOLS]
@@ -179,7 +179,7 @@ def glance(results: Results) -> Table:
     return Table("At a glance", note.strip(), columns, tuple(rows))
 
 
-def _rows_of(runs: Sequence[RunResult], *more: str) -> list[tuple[str, str]]:
+def rows_of(runs: Sequence[RunResult], *more: str) -> list[tuple[str, str]]:
     """Methods of runs and more, each followed by its variants: the name of the method, and its own."""
     found = {(run.method, run.name) for run in runs} | {(method, method) for method in more}
     return sorted(found, key=lambda row: ((*PAPER_METHODS, row[0]).index(row[0]), row[0], row[0] != row[1], row[1]))
@@ -196,7 +196,7 @@ def overview(results: Results, env: str) -> Table:
     )
     everything = [*results.paper(env), *(run for run in results.variants if run.world == env and in_paper(run))]
     rows = []
-    for method, name in _rows_of(everything, *results.methods(env)):
+    for method, name in rows_of(everything, *results.methods(env)):
         sizes = {run.n for run in everything if run.name == name}
         for n in sorted({*sizes, *library_sizes(env)} if name == method else sizes):
             runs = [run for run in everything if (run.name, run.n) == (name, n)]
