@@ -52,6 +52,10 @@ class ObjectWorld(BoxWorld):
         )  # fmt: skip
 
     @property
+    def varied_background(self) -> bool:
+        return bool(self.brightness) or (self.background == "texture" and self.background_per != "dataset")
+
+    @property
     def _has_look(self) -> bool:
         return bool(self.brightness) or (self.background == "texture" and self.background_per == "episode")
 

@@ -76,6 +76,21 @@ class World(ABC):
         """The side of a cell where objects lie on a grid of cells, None where they may lie anywhere."""
         return None
 
+    @property
+    def overlap(self) -> bool:
+        """Whether objects can hide each other."""
+        return False
+
+    @property
+    def moves_others(self) -> bool:
+        """Whether an action can move objects other than its own."""
+        return False
+
+    @property
+    def varied_background(self) -> bool:
+        """Whether backgrounds differ between pictures."""
+        return False
+
     @abstractmethod
     def reset(self, scenes: Scenes, rng: np.random.Generator) -> States:
         """Random states of these scenes."""
@@ -90,7 +105,10 @@ class World(ABC):
 
     def spec(self, k: int) -> WorldSpec:
         """What a model for scenes of k objects may know."""
-        return WorldSpec(self.n, k, self.height, self.width, self.cell_pixels, self.actions_per_object)
+        return WorldSpec(
+            self.n, k, self.height, self.width, self.cell_pixels, self.actions_per_object, self.overlap,
+            self.moves_others, self.varied_background,
+        )  # fmt: skip
 
     def check_scene_size(self, k: int) -> None:
         """Refuse scenes of a size that the world has no room for."""
