@@ -121,11 +121,16 @@ def _binding_text(found: "Diagnosis") -> str:
     """Where the errors come from, by the environment's ground truth."""
     absent = found.absent_to_background
     lost = {stage: "unknown" if value is None else f"{value:.2f}" for stage, value in found.lost_to.items()}
+    seen = found.visible_objects
+    objects = "" if seen is None else f" and {seen:.2f} % of visible objects"
     lines = [
-        f"extraction {found.extraction:.2f} % of frames, binding {found.binding:.2f} % of present objects "
+        f"extraction {found.extraction:.2f} % of frames{objects}, binding {found.binding:.2f} % of present objects "
         f"(weight {found.weight:.2f} %)" + ("" if absent is None else f", absent to background {absent:.2f} %"),
         f"hard pool after step {found.steps}, lost to: "
         + ", ".join(f"{stage} {value}" for stage, value in lost.items()),
         "pixel error: " + ", ".join(f"{name} {error:.2e}" for name, error in found.pixel_error.items()),
     ]
+    if found.position_error:
+        errors = ", ".join(f"{name.replace('_', ' ')} {error:.2f}" for name, error in found.position_error.items())
+        lines.append(f"position error in pixels: {errors}")
     return "\n".join(lines)

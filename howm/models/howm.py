@@ -88,6 +88,7 @@ class HOWM(WorldModel):
             self.structured = StructuredDynamics(
                 spec, layout, config.structured, hidden, config.attention, config.identity_loss_weight
             )
+            self.metric = self.structured.metric
             return
 
         def from_slots(size: int) -> nn.Module:
@@ -157,6 +158,9 @@ class HOWM(WorldModel):
             return self.extractor.draw(state.slots)
         assert state.source_slots is not None
         return self.extractor.draw(self._decode_appearance(state.source_slots, state.slots))
+
+    def locate(self, state: State) -> Float[Tensor, "B N 2"] | None:
+        return None if self.structured is None else self.structured.locate(slot_state(state))
 
     def masks(self, pictures: Tensor) -> Float[Tensor, "B S H W"]:
         return self.extractor.masks(full_precision(self.extractor.slots(pictures)))

@@ -147,6 +147,10 @@ class WorldModel(nn.Module, ABC):
         """The pictures that states stand for, in 0-1."""
         return None
 
+    def locate(self, state: State) -> Float[Tensor, "B N 2"] | None:
+        """Where each library object is, row and column in pixels; NaN of objects that are absent."""
+        return None
+
     def binding(self, state: State) -> Float[Tensor, "B N S"] | None:
         """To which slot the actions of each library object go, where the model has learned that."""
         return None

@@ -83,6 +83,9 @@ class ObjectWorld(BoxWorld):
             return None
         return positions.astype(np.int64 if self.space == "grid" else np.float64)
 
+    def pixel_positions(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K 2"]:
+        return self._drawn_at(state)
+
     def _drawn_at(self, state: States) -> Float[np.ndarray, "E K 2"]:
         """Centres in pixels."""
         return (state[..., :2] + 0.5 * (self.space == "grid")) * self._unit
