@@ -130,6 +130,9 @@ def _binding_text(found: "Diagnosis") -> str:
         + ", ".join(f"{stage} {value}" for stage, value in lost.items()),
         "pixel error: " + ", ".join(f"{name} {error:.2e}" for name, error in found.pixel_error.items()),
     ]
+    if found.memory:
+        known = ", ".join(f"{name.replace('_', ' ')} {share:.2f} %" for name, share in found.memory.items())
+        lines.append(f"objects, hidden or not, known after: {known}")
     if found.position_error:
         errors = ", ".join(f"{name.replace('_', ' ')} {error:.2f}" for name, error in found.position_error.items())
         lines.append(f"position error in pixels: {errors}")

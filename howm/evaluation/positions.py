@@ -10,6 +10,8 @@ from howm.evaluation.pools import chunks
 from howm.models.world_model import State, WorldModel, device_of
 
 _CHUNK = 500
+WATCHED = 5  # frames that a memory is judged after
+_NEAR = 2.5  # pixels within which the place of an object is known
 _Places = Float[Tensor, "E N 2"]
 
 
@@ -23,8 +25,7 @@ def position_errors(model: WorldModel, rollouts: Rollouts, steps: tuple[int, ...
     seen, truth = _predicted(model, rollouts, 0), _true(rollouts, 0)
     if seen is None or truth is None:
         return {}
-    offset = (seen - truth).nanmean(dim=0)
-    offset = torch.where(offset.isnan(), 0.0, offset)
+    offset = torch.nan_to_num((seen - truth).nanmean(dim=0))
     errors = {"extracted": _distance(seen - offset, truth)}
     for k in steps:
         later, predicted = _true(rollouts, k), _predicted(model, rollouts, k)
@@ -32,6 +33,34 @@ def position_errors(model: WorldModel, rollouts: Rollouts, steps: tuple[int, ...
         assert predicted is not None
         errors |= {f"after_{k}": _distance(predicted - offset, later), f"idle_{k}": _distance(truth, later)}
     return {name: value for name, value in errors.items() if value is not None}
+
+
+@torch.no_grad()
+def known_objects(model: WorldModel, rollouts: Rollouts) -> dict[str, float]:
+    """The share, in percent, of all objects of a frame, hidden or not, of which a model knows which they are and where:
+    from that frame alone, and from all so far. Empty where model or world cannot tell."""
+    last = WATCHED - 1
+    first, truth = _true(rollouts, 0), None if rollouts.steps < last else _true(rollouts, last)
+    seen = _predicted(model, rollouts, 0)
+    if first is None or truth is None or seen is None:
+        return {}
+    offset = torch.nan_to_num((seen - first).nanmean(dim=0))
+    alone, together = [], []
+    for part in chunks(len(rollouts), _CHUNK // WATCHED):
+        frames = torch.stack([rollouts.observe(t, part) for t in range(WATCHED)], dim=1).to(device_of(model))
+        remembered = model.encode_frames(frames)
+        places = None if remembered is None else model.locate(remembered)
+        single = model.locate(model.encode(frames[:, -1]))
+        if places is None or single is None:
+            return {}
+        alone.append(single.cpu())
+        together.append(places.cpu())
+    there = ~truth[..., 0].isnan()
+
+    def known(found: _Places) -> float:
+        return 100 * float(((found - offset - truth).norm(dim=2) < _NEAR)[there].float().mean())
+
+    return {"one_frame": known(torch.cat(alone)), f"{WATCHED}_frames": known(torch.cat(together))}
 
 
 def _distance(one: _Places, other: _Places) -> float | None:

@@ -110,6 +110,10 @@ class HOWM(WorldModel):
     def encode(self, pictures: Tensor, privileged: Privileged | None = None) -> SlotState:
         return self.encode_slots(full_precision(self.extractor.slots(pictures)))
 
+    def encode_frames(self, pictures: Tensor) -> SlotState | None:
+        slots = self.extractor.track(pictures)
+        return None if slots is None else self.encode_slots(full_precision(slots))
+
     def encode_slots(self, slots: Float[Tensor, "B S slot"]) -> SlotState:
         """Slots to embeddings and binding."""
         if self.structured is not None:

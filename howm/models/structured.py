@@ -11,6 +11,7 @@ from howm.config import require_least, require_positive, validate
 from howm.models.binding import ActionAttention, Binding, bind
 from howm.models.distance import EUCLIDEAN, Metric
 from howm.models.extractors.layout import PIXELS_PER_UNIT, SlotLayout
+from howm.models.extractors.memory import match
 from howm.models.mlp import MLP
 from howm.models.relations import RelationTransition
 from howm.models.world_model import Logs, SlotState, full_precision
@@ -165,12 +166,6 @@ class StructuredDynamics(nn.Module):
         self, slots: Float[Tensor, "B S D"], following: Float[Tensor, "B S D"]
     ) -> tuple[Float[Tensor, "B K 2"], Bool[Tensor, "B K"]]:
         """Where each object is in the next frame, and whether that is sure: both are each other's nearest in code."""
-        code, _, _, presence = self.layout.split(slots[:, :-1])
-        next_code, next_position, _, next_presence = self.layout.split(following[:, :-1])
-        apart = torch.cdist(code, next_code)
-        apart = apart.masked_fill((presence < 0.5).unsqueeze(2) | (next_presence < 0.5).unsqueeze(1), 1e6)
-        there, back = apart.argmin(dim=2), apart.argmin(dim=1)
-        mutual = back.gather(1, there) == torch.arange(there.shape[1], device=there.device)
-        near = apart.gather(2, there.unsqueeze(2)).squeeze(2) < self.layout.code**0.5
-        target = next_position.gather(1, there.unsqueeze(2).expand(-1, -1, 2))
-        return target, mutual & near
+        there, sure = match(self.layout, slots[:, :-1], following[:, :-1])
+        next_position = following[:, :-1, self.layout.position]
+        return next_position.gather(1, there.unsqueeze(2).expand(-1, -1, 2)), sure

@@ -147,6 +147,10 @@ class WorldModel(nn.Module, ABC):
         """The pictures that states stand for, in 0-1."""
         return None
 
+    def encode_frames(self, pictures: Tensor) -> State | None:
+        """The state of the last of some frames (B, T, height, width, 3), with what earlier ones showed."""
+        return None
+
     def locate(self, state: State) -> Float[Tensor, "B N 2"] | None:
         """Where each library object is, row and column in pixels; NaN of objects that are absent."""
         return None

@@ -15,6 +15,7 @@ from howm.config import require_least, validate
 from howm.errors import HowmError
 from howm.models.extractors.base import Extractor
 from howm.models.extractors.layout import PIXELS_PER_UNIT, SlotLayout
+from howm.models.extractors.memory import carry
 from howm.models.extractors.placement import Patches, Picture, place
 from howm.models.extractors.proposals import sigmoid_with_sum
 from howm.models.extractors.pursuit import pursue, refine
@@ -155,20 +156,33 @@ class Anchors(Extractor):
         drawn = proposals.take(best.indices)
         patches = place(self.rgba(drawn.code), drawn.position, self.size)
         soft = self._compose(patches.weighted(best.values), background, drawn.depth)
-        hard = self._compose(patches.first(self.k), background, drawn.depth[:, : self.k])
+        chosen, depth = patches.first(self.k), drawn.depth[:, : self.k]
+        hard = chosen.added(background) if self.config.compose == "add" else chosen.blended(background, depth)
         error = (hard - x).square().mean()
-        coverage = patches.first(self.k).values[:, :, 3].sum(dim=(1, 2)).mean() / (self.size[0] * self.size[1])
+        coverage = chosen.values[:, :, 3].sum(dim=(1, 2)).mean() / (self.size[0] * self.size[1])
         loss = (soft - x).square().mean() + error + self.config.coverage_cost * coverage
         return loss, {"reconstruction": error.detach(), "sharpness": best.values[:, : self.k].mean().detach()}
 
     @torch.no_grad()
     def slots(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
         """Slots of objects in the order in which they were found, then empty ones and that of the background."""
-        x = _channels_first(pictures)
+        return self._slots(_channels_first(pictures), self.config.count == "infer")
+
+    @torch.no_grad()
+    def track(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
+        """An object that is not found again stays where it was seen last. Those of a frame are counted: what K slots
+        are filled with where fewer objects can be seen should not be remembered."""
+        slots = self._slots(_channels_first(pictures[:, 0]), infer=True)
+        for t in range(1, pictures.shape[1]):
+            now = self._slots(_channels_first(pictures[:, t]), infer=True)
+            slots = torch.cat([carry(self.layout, slots[:, :-1], now[:, :-1]), now[:, -1:]], dim=1)
+        return slots
+
+    def _slots(self, x: Picture, infer: bool) -> Float[Tensor, "B S D"]:
         candidates, background, chosen, gains = self._pursue(x, self.max_objects)
         found = candidates.take(chosen)
         presence = torch.ones_like(gains)
-        if self.config.count == "infer":  # gains need not fall from one to the next: the first small one is the end
+        if infer:  # gains need not fall from one to the next: the first small one is the end
             presence = (gains > self.gain_threshold).to(gains.dtype).cumprod(dim=1)
         rgba = self.rgba(found.code)
         position = found.position

@@ -41,6 +41,11 @@ class Extractor(nn.Module, ABC):
     def draw(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B H W 3"]:
         """The picture that the slots stand for, in 0-1."""
 
+    def track(self, pictures: Tensor) -> Float[Tensor, "B S D"] | None:
+        """The slots of the last of some frames (B, T, height, width, 3), with what earlier ones showed; None of an
+        extractor that has no memory."""
+        return None
+
     def calibrate(self, pictures: Tensor) -> float | None:
         """Set what inference needs beside trained weights, in buffers, from training frames of K objects each.
 
