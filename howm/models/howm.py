@@ -78,6 +78,8 @@ class HOWM(WorldModel):
         super().__init__(spec)
         self.config = config
         self.extractor = build_extractor(spec, config.extractor)
+        if config.joint and self.extractor.trains_on_pairs:
+            raise HowmError("joint=true has no pairs of frames for its extractor; set joint=false or pairs=false")
         slot, hidden = self.extractor.slot_size, config.hidden
         self.structured: StructuredDynamics | None = None
         if config.state == "structured":
