@@ -43,6 +43,15 @@ def tiny(**extractor: object) -> WorldModel:
     return build_model("howm", LAYERS, config.model, 0).eval()
 
 
+def test_without_explaining_away_the_most_present_proposals_are_the_slots(data: Dataset) -> None:
+    model = tiny(explain_away=False).extractor
+    assert isinstance(model, Anchors)
+    pictures = torch.from_numpy(data.eval.observe(np.arange(4), 0))
+    proposals, _ = model.propose(pictures.permute(0, 3, 1, 2).float() / 255)
+    most = proposals.take(proposals.logit.topk(3, dim=1).indices)
+    torch.testing.assert_close(model.slots(pictures)[:, :-1, : model.config.code], most.code)
+
+
 def test_presets_follow_the_traits_of_a_world() -> None:
     def chosen(world: str, **settings: object) -> tuple:
         spec = make_world(world, 5, **settings).spec(5)

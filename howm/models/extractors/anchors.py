@@ -48,6 +48,7 @@ class AnchorsConfig:
     presence_cost: float = 1e-3  # of mean squared error
     pairs: bool = False
     max_objects: int = 0  # slots for objects; 0 for K
+    explain_away: bool = True  # matching pursuit at inference; else the most present proposals are taken
     refine: int = 2  # steps by which positions are tuned at inference
     coverage_cost: float = 1e-3  # what opaque pixels cost, lest sprites cover what they look like anyway
 
@@ -241,6 +242,9 @@ class Anchors(Extractor):
         proposals, background = self.propose(x)
         candidates = proposals.take(proposals.logit.topk(self.candidates, dim=1).indices)
         patches = place(self.rgba(candidates.code), candidates.position, self.size)
+        if not self.config.explain_away:  # the most present stand first
+            chosen = torch.arange(rounds, device=x.device).expand(len(x), -1)
+            return candidates, background, chosen, torch.sigmoid(candidates.logit[:, :rounds])
         depth = candidates.depth if self.config.compose == "depth" else None
         chosen, gains = pursue(x, background, patches, depth, rounds)
         return candidates, background, chosen, gains
