@@ -19,7 +19,7 @@ from howm.data.rollouts import Rollouts
 from howm.errors import HowmError
 from howm.evaluation.evaluate import hard_ranks
 from howm.evaluation.pools import chunks
-from howm.evaluation.positions import known_objects, position_errors
+from howm.evaluation.positions import count_accuracy, known_objects, position_errors
 from howm.models.align import transport
 from howm.models.cells import unit
 from howm.models.extractors.quality import object_slots, one_slot_each, own_slots
@@ -92,6 +92,7 @@ def diagnose(model: WorldModel, rollouts: Rollouts, steps: int = 5) -> Diagnosis
         states = _aligned_states(model, some, steps)
         aligned = None if states is None else _mrr(hard_ranks(model, some, steps, states))
         pixel_error = _pixel_errors(model, some, steps)
+        count = count_accuracy(model, some)
         memory = known_objects(model, some)
         position_error = position_errors(model, some, tuple(k for k in (1, 5, 10) if k <= some.steps))
     return Diagnosis(
@@ -109,6 +110,7 @@ def diagnose(model: WorldModel, rollouts: Rollouts, steps: int = 5) -> Diagnosis
             "transition": None if extracted is None else 100 - extracted,
         },
         pixel_error=pixel_error,
+        count=count,
         memory=memory,
         position_error=position_error,
     )

@@ -36,6 +36,16 @@ def position_errors(model: WorldModel, rollouts: Rollouts, steps: tuple[int, ...
 
 
 @torch.no_grad()
+def count_accuracy(model: WorldModel, rollouts: Rollouts) -> float | None:
+    """The share, in percent, of first frames in which a model names as many objects as there are."""
+    seen, truth = _predicted(model, rollouts, 0), _true(rollouts, 0)
+    if seen is None or truth is None:
+        return None
+    named, there = ((~places[..., 0].isnan()).sum(dim=1) for places in (seen, truth))
+    return 100 * float((named == there).float().mean())
+
+
+@torch.no_grad()
 def known_objects(model: WorldModel, rollouts: Rollouts) -> dict[str, float]:
     """The share, in percent, of all objects of a frame, hidden or not, of which a model knows which they are and where:
     from that frame alone, and from all so far. Empty where model or world cannot tell."""

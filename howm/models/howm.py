@@ -14,6 +14,7 @@ from howm.data.transitions import PictureBatch, SlotBatch
 from howm.errors import HowmError
 from howm.models.align import Lift, lifting, matched_slots
 from howm.models.binding import ActionAttention, Binding, bind, unmatched_share
+from howm.models.extractors.anchors import AnchorsConfig
 from howm.models.extractors.base import Extractor
 from howm.models.extractors.cells import ExtractorConfig
 from howm.models.extractors.registry import build_extractor, parse_extractor
@@ -183,8 +184,18 @@ class HOWM(WorldModel):
     def for_scene_size(self, k: int) -> "HOWM":
         if not self.extractor.any_scene_size:
             return super().for_scene_size(k)  # type: ignore[return-value]
+        return self._rebuilt(replace(self.spec, k=k), self.config)
+
+    def inferring_count(self, max_objects: int) -> "HOWM":
+        if not isinstance(self.config.extractor, AnchorsConfig):
+            return super().inferring_count(max_objects)  # type: ignore[return-value]
+        extractor = replace(self.config.extractor, count="infer", max_objects=max_objects)
+        return self._rebuilt(self.spec, replace(self.config, extractor=extractor))
+
+    def _rebuilt(self, spec: WorldSpec, config: HOWMConfig) -> "HOWM":
+        """The same weights in another setting."""
         with torch.random.fork_rng(devices=[]):
-            other = HOWM(replace(self.spec, k=k), self.config)
+            other = HOWM(spec, config)
         other.load_state_dict(self.state_dict())
         other.hard, other.training_scenes = self.hard, self.training_scenes
         return other.to(device_of(self)).train(self.training)

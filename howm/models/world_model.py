@@ -172,6 +172,10 @@ class WorldModel(nn.Module, ABC):
         made_for = "another number of" if self.spec is None else self.spec.k
         raise HowmError(f"{type(self).__name__} was made for scenes of {made_for} objects and cannot see {k}")
 
+    def inferring_count(self, max_objects: int) -> "WorldModel":
+        """The same weights, finding out how many objects, ``max_objects`` at most, each picture shows."""
+        raise HowmError(f"{type(self).__name__} cannot infer how many objects a picture shows")
+
 
 def _check_encode(model: WorldModel, pictures: Tensor, privileged: Privileged | None = None) -> tuple[Any, ...]:
     if model.privileged and privileged is None:

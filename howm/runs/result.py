@@ -53,6 +53,7 @@ class Diagnosis:
     lost_to: dict[str, float | None]  # 100 minus the model's, split by stage
     pixel_error: dict[str, float]  # of predicted frames; of the slots' own picture; of showing frame 0 again
     visible_objects: float | None = None  # objects of which enough can be seen that have a slot of their own
+    count: float | None = None  # frames in which as many objects are named as there are
     memory: dict[str, float] = field(default_factory=dict)  # objects of frame 4 that are known, by one frame and by all
     position_error: dict[str, float] = field(default_factory=dict)  # pixels: of slots, predicted, of idling
 

@@ -144,6 +144,20 @@ def test_hidden_objects_say_little_against_two_states_being_the_same() -> None:
     assert check_model("howm", LAYERS) == []
 
 
+def test_a_trained_model_can_be_asked_to_count(data: Dataset) -> None:
+    model = tiny()
+    assert model.extractor is not None
+    model.extractor.gain_threshold.fill_(1e9)
+    pictures = torch.from_numpy(data.eval.observe(np.arange(4), 0))
+    counting = model.inferring_count(5)
+    assert not counting.embed(counting.encode(pictures)).any()
+    assert model.embed(model.encode(pictures)).any()
+    assert counting.extractor is not None
+    assert counting.extractor.num_slots == 6
+    with pytest.raises(HowmError, match="HOWM cannot infer how many objects"):
+        build_model("howm", WorldSpec(6, 3), configure("howm", "cpu").model, 0).inferring_count(5)
+
+
 def test_two_slots_never_stand_for_the_same_object(data: Dataset) -> None:
     model = tiny()
     pictures = torch.from_numpy(data.eval.observe(np.arange(20), 0))
