@@ -23,6 +23,7 @@ from howm.models.extractors.pursuit import pursue, refine
 from howm.worlds.spec import WorldSpec
 
 STRIDE = 4  # pixels between anchors
+AT_ONCE = 64  # pictures whose sprites fit into cache
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,8 @@ class Anchors(Extractor):
     @torch.no_grad()
     def slots(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
         """Slots of objects in the order in which they were found, then empty ones and that of the background."""
-        return self._slots(_channels_first(pictures), self.config.count == "infer")
+        infer = self.config.count == "infer"
+        return torch.cat([self._slots(_channels_first(part), infer) for part in pictures.split(AT_ONCE)])
 
     @torch.no_grad()
     def track(self, pictures: Tensor) -> Float[Tensor, "B S D"]:

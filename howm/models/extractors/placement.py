@@ -41,7 +41,7 @@ class Patches:
 
     def _crop(self, canvas: Float[Tensor, "rows area channels"]) -> Float[Tensor, "rows channels H W"]:
         m, (height, width) = self.margin, self.size
-        grid = canvas.view(len(canvas), height + 2 * m, width + 2 * m, -1)
+        grid = canvas.view(len(canvas), height + 2 * m, width + 2 * m, canvas.shape[2])
         return grid[:, m : m + height, m : m + width].permute(0, 3, 1, 2)
 
     def canvas(self, pictures: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C area"]:
