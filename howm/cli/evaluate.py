@@ -31,6 +31,8 @@ def add_commands(commands: Any) -> None:
                             help="also measure the equivariance error λ under object replacement")  # fmt: skip
     evaluation.add_argument("--hard-binding", action="store_true",
                             help="send each object's actions to one slot; writes nothing")  # fmt: skip
+    evaluation.add_argument("--infer-count", type=whole_number(1), metavar="MOST",
+                            help="count the objects of each picture, MOST at most; writes nothing")  # fmt: skip
     evaluation.add_argument("--results", type=Path, metavar="DIR",
                             help="also write DIR/<world>-n<N>-k<K>/<method>-seed<S>.json")  # fmt: skip
     evaluation.add_argument("--force", action="store_true", help="replace results that were computed on other data")
@@ -44,8 +46,10 @@ def _eval(options: argparse.Namespace) -> int:
 
     if options.fresh_seed is not None and (options.data or options.results):
         raise HowmError("--fresh-seed makes its own data and writes nothing; leave out --data and --results")
-    if options.results is not None and (options.hard_binding or options.data):
-        raise HowmError("--results is for what a run does on its own data; leave out --hard-binding and --data")
+    if options.results is not None and (options.hard_binding or options.data or options.infer_count):
+        raise HowmError(
+            "--results is for what a run does on its own data; leave out --hard-binding, --infer-count and --data"
+        )
     if options.results is not None and options.results.is_file():
         raise HowmError(f"--results {options.results} is a file; give the folder that the results go into")
     allow_typed([options.method], [options.world], [options.extractor])
@@ -53,12 +57,12 @@ def _eval(options: argparse.Namespace) -> int:
     result = evaluate_run(
         options.run, options.data, options.results or (), steps=options.steps, fresh_seed=options.fresh_seed,
         episodes=options.episodes, equivariance=options.equivariance, hard_binding=options.hard_binding,
-        force=options.force,
+        infer_count=options.infer_count, force=options.force,
     )  # fmt: skip
     written = [] if options.results is None else [result.place(options.results)]
     # A part of the data is all of it where a model that matches slots cannot be ranked among more.
     complete = options.episodes is None or result.matched
-    own = options.fresh_seed is None and options.data is None and not options.hard_binding
+    own = options.fresh_seed is None and options.data is None and not (options.hard_binding or options.infer_count)
     if own and complete and Path(options.run).is_dir():
         assert result.data is not None
         refuse_other_data(Path(options.run) / "results.json", result.data, options.force)
@@ -122,11 +126,21 @@ def _binding_text(found: "Diagnosis") -> str:
     """Where the errors come from, by the environment's ground truth."""
     absent = found.absent_to_background
     lost = {stage: "unknown" if value is None else f"{value:.2f}" for stage, value in found.lost_to.items()}
+    seen = found.visible_objects
+    objects = "" if seen is None else f" and {seen:.2f} % of visible objects"
     lines = [
-        f"extraction {found.extraction:.2f} % of frames, binding {found.binding:.2f} % of present objects "
+        f"extraction {found.extraction:.2f} % of frames{objects}, binding {found.binding:.2f} % of present objects "
         f"(weight {found.weight:.2f} %)" + ("" if absent is None else f", absent to background {absent:.2f} %"),
         f"hard pool after step {found.steps}, lost to: "
         + ", ".join(f"{stage} {value}" for stage, value in lost.items()),
         "pixel error: " + ", ".join(f"{name} {error:.2e}" for name, error in found.pixel_error.items()),
     ]
+    if found.count is not None:
+        lines.append(f"number of objects right in {found.count:.2f} % of frames")
+    if found.memory:
+        known = ", ".join(f"{name.replace('_', ' ')} {share:.2f} %" for name, share in found.memory.items())
+        lines.append(f"objects, hidden or not, known after: {known}")
+    if found.position_error:
+        errors = ", ".join(f"{name.replace('_', ' ')} {error:.2f}" for name, error in found.position_error.items())
+        lines.append(f"position error in pixels: {errors}")
     return "\n".join(lines)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Privileged:
-    """The ids of the scenes' objects, ascending, and, where the world can tell, which pixels show each of them.
+    """The ids of the scenes' objects, ascending, and, where the world can tell, which pixels show each of them
+    (none of those that are nearly hidden).
 
     A model is given this only if it declares ``privileged = True``, which is recorded and shown beside its results.
     """

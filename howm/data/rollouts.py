@@ -67,7 +67,7 @@ def privileged_of(world: World, scene_ids: Integer[np.ndarray, "B K"], states: N
     """The truth about some states, with masks where the world has them; they are drawn when they are asked for."""
 
     def find_masks() -> Tensor:
-        masks = world.masks(scene_ids, states)
+        masks = world.countable_masks(scene_ids, states)
         assert masks is not None
         return torch.from_numpy(masks)
 

@@ -19,9 +19,10 @@ from howm.data.rollouts import Rollouts
 from howm.errors import HowmError
 from howm.evaluation.evaluate import hard_ranks
 from howm.evaluation.pools import chunks
+from howm.evaluation.positions import count_accuracy, known_objects, position_errors
 from howm.models.align import transport
 from howm.models.cells import unit
-from howm.models.extractors.quality import object_slots, one_slot_each
+from howm.models.extractors.quality import object_slots, one_slot_each, own_slots
 from howm.models.world_model import SlotState, State, WorldModel, device_of, evaluating, slot_state
 from howm.runs.result import Diagnosis
 
@@ -91,6 +92,9 @@ def diagnose(model: WorldModel, rollouts: Rollouts, steps: int = 5) -> Diagnosis
         states = _aligned_states(model, some, steps)
         aligned = None if states is None else _mrr(hard_ranks(model, some, steps, states))
         pixel_error = _pixel_errors(model, some, steps)
+        count = count_accuracy(model, some)
+        memory = known_objects(model, some)
+        position_error = position_errors(model, some, tuple(k for k in (1, 5, 10) if k <= some.steps))
     return Diagnosis(
         **found,
         steps=steps,
@@ -106,6 +110,9 @@ def diagnose(model: WorldModel, rollouts: Rollouts, steps: int = 5) -> Diagnosis
             "transition": None if extracted is None else 100 - extracted,
         },
         pixel_error=pixel_error,
+        count=count,
+        memory=memory,
+        position_error=position_error,
     )
 
 
@@ -116,7 +123,7 @@ def _mrr(ranks: Float[np.ndarray, " E"]) -> float:
 def _stages(model: WorldModel, rollouts: Rollouts, steps: int) -> dict[str, Any]:
     """Extraction and binding in the first frame and in the last, and which episodes were extracted rightly in both."""
     right = torch.ones(len(rollouts), dtype=torch.bool)
-    extracted, bound, weight, absent = [], [], [], []
+    extracted, alone, bound, weight, absent = [], [], [], [], []
     has_background = model.extractor is not None and model.extractor.has_background
     for time in (0, steps):
         for part in chunks(len(rollouts), _CHUNK):
@@ -132,9 +139,11 @@ def _stages(model: WorldModel, rollouts: Rollouts, steps: int) -> dict[str, Any]
             assert privileged is not None
             ids, (_, n, slots) = privileged.object_ids.long().to(binding.device), binding.shape
             holder = object_slots(masks, truth.to(masks.device))
-            apart = one_slot_each(holder, slots - 1 if has_background else None).cpu()
+            background = slots - 1 if has_background else None
+            apart = one_slot_each(holder, background).cpu()
             right[part] &= apart
             extracted.append(apart)
+            alone.append(own_slots(holder, background).cpu())
             row, j = (holder >= 0).nonzero(as_tuple=True)
             present, slot = binding[row, ids[row, j]], holder[row, j]
             bound.append((present.argmax(dim=1) == slot).cpu())
@@ -147,6 +156,7 @@ def _stages(model: WorldModel, rollouts: Rollouts, steps: int) -> dict[str, Any]
 
     return {
         "extraction": percent(extracted),
+        "visible_objects": percent(alone),
         "binding": percent(bound),
         "weight": percent(weight),
         "absent_to_background": percent(absent) if has_background and any(part.numel() for part in absent) else None,

@@ -42,8 +42,8 @@ Place = str | os.PathLike[str]
 def evaluate_run(
     model: Place | WorldModel, data: Place | Dataset | None = None, out: Place | Sequence[Place] = (), *,
     steps: Sequence[int] = (1, 5, 10), fresh_seed: int | None = None, episodes: int | None = None,
-    equivariance: bool = False, hard_binding: bool = False, method: str | None = None, title: str | None = None,
-    seed: int = 0, force: bool = False,
+    equivariance: bool = False, hard_binding: bool = False, infer_count: int | None = None,
+    method: str | None = None, title: str | None = None, seed: int = 0, force: bool = False,
 ) -> RunResult:  # fmt: skip
     """Evaluate the best model of a run, or a model object, and write the result to ``out``.
 
@@ -51,7 +51,8 @@ def evaluate_run(
     on ``data``, whose ``train`` part it should have been trained on; its results stand under ``method``, ``title`` and
     ``seed``, by default the name of its class and 0. ``out`` are .json files, or folders of results as `howm report`
     reads them; a result of other data there is replaced with ``force`` only. ``hard_binding`` sends each object's
-    actions to one slot, where the model's own binding is soft.
+    actions to one slot, where the model's own binding is soft; ``infer_count`` does not tell it how many objects there
+    are, only how many there may be.
     """
     if not steps or min(steps) < 1:
         raise HowmError(f"steps must be 1 or more, got {list(steps)}")
@@ -75,6 +76,10 @@ def evaluate_run(
     if equivariance:
         chosen.unseen.state()  # refuses pictures without states before any work
     found = subject.model.to("cuda" if torch.cuda.is_available() else "cpu")
+    if infer_count is not None:
+        if infer_count < chosen.k:
+            raise HowmError(f"infer_count must be {chosen.k} or more, the objects of a scene, got {infer_count}")
+        found = found.inferring_count(infer_count)
     if hard_binding:
         found.hard_binding()
     most = found.metric.max_references
@@ -84,7 +89,7 @@ def evaluate_run(
             "would take hours; give --episodes 500"
         )
     result = RunResult(status="ok", **about, k=chosen.k, **_measure(found, chosen, steps, equivariance))
-    if fresh_seed is not None and not isinstance(model, WorldModel) and not hard_binding:
+    if fresh_seed is not None and not isinstance(model, WorldModel) and not (hard_binding or infer_count):
         result = replace(result, audit=audit(Path(model), result.scores, result.references, EVALUATION_VERSION))
     for target in targets:
         write_result(result, target)

@@ -14,6 +14,7 @@ from howm.data.transitions import PictureBatch, SlotBatch
 from howm.errors import HowmError
 from howm.models.align import Lift, lifting, matched_slots
 from howm.models.binding import ActionAttention, Binding, bind, unmatched_share
+from howm.models.extractors.anchors import AnchorsConfig
 from howm.models.extractors.base import Extractor
 from howm.models.extractors.cells import ExtractorConfig
 from howm.models.extractors.registry import build_extractor, parse_extractor
@@ -78,6 +79,8 @@ class HOWM(WorldModel):
         super().__init__(spec)
         self.config = config
         self.extractor = build_extractor(spec, config.extractor)
+        if config.joint and self.extractor.trains_on_pairs:
+            raise HowmError("joint=true has no pairs of frames for its extractor; set joint=false or pairs=false")
         slot, hidden = self.extractor.slot_size, config.hidden
         self.structured: StructuredDynamics | None = None
         if config.state == "structured":
@@ -88,6 +91,7 @@ class HOWM(WorldModel):
             self.structured = StructuredDynamics(
                 spec, layout, config.structured, hidden, config.attention, config.identity_loss_weight
             )
+            self.metric = self.structured.metric
             return
 
         def from_slots(size: int) -> nn.Module:
@@ -108,6 +112,10 @@ class HOWM(WorldModel):
 
     def encode(self, pictures: Tensor, privileged: Privileged | None = None) -> SlotState:
         return self.encode_slots(full_precision(self.extractor.slots(pictures)))
+
+    def encode_frames(self, pictures: Tensor) -> SlotState | None:
+        slots = self.extractor.track(pictures)
+        return None if slots is None else self.encode_slots(full_precision(slots))
 
     def encode_slots(self, slots: Float[Tensor, "B S slot"]) -> SlotState:
         """Slots to embeddings and binding."""
@@ -158,6 +166,9 @@ class HOWM(WorldModel):
         assert state.source_slots is not None
         return self.extractor.draw(self._decode_appearance(state.source_slots, state.slots))
 
+    def locate(self, state: State) -> Float[Tensor, "B N 2"] | None:
+        return None if self.structured is None else self.structured.locate(slot_state(state))
+
     def masks(self, pictures: Tensor) -> Float[Tensor, "B S H W"]:
         return self.extractor.masks(full_precision(self.extractor.slots(pictures)))
 
@@ -173,8 +184,18 @@ class HOWM(WorldModel):
     def for_scene_size(self, k: int) -> "HOWM":
         if not self.extractor.any_scene_size:
             return super().for_scene_size(k)  # type: ignore[return-value]
+        return self._rebuilt(replace(self.spec, k=k), self.config)
+
+    def inferring_count(self, max_objects: int) -> "HOWM":
+        if not isinstance(self.config.extractor, AnchorsConfig):
+            return super().inferring_count(max_objects)  # type: ignore[return-value]
+        extractor = replace(self.config.extractor, count="infer", max_objects=max_objects)
+        return self._rebuilt(self.spec, replace(self.config, extractor=extractor))
+
+    def _rebuilt(self, spec: WorldSpec, config: HOWMConfig) -> "HOWM":
+        """The same weights in another setting."""
         with torch.random.fork_rng(devices=[]):
-            other = HOWM(replace(self.spec, k=k), self.config)
+            other = HOWM(spec, config)
         other.load_state_dict(self.state_dict())
         other.hard, other.training_scenes = self.hard, self.training_scenes
         return other.to(device_of(self)).train(self.training)

@@ -4,7 +4,14 @@ from howm.models.cswm import CSWMK, CSWMN, CWMN, CSWMConfig, CSWMKCopy
 from howm.models.cswm_slots import CSWMSlots, CSWMSlotsConfig
 from howm.models.howm import HOWM, HOWMConfig
 from howm.models.monet_bm import MONetBM, MONetBMConfig
-from howm.models.presets import CSWM_PRESETS, HOWM_FREE_PRESETS, HOWM_PAPER_PRESETS, HOWM_PRESETS, MONET_PRESETS
+from howm.models.presets import (
+    CSWM_PRESETS,
+    HOWM_BY_TRAIT,
+    HOWM_FREE_PRESETS,
+    HOWM_PAPER_PRESETS,
+    HOWM_PRESETS,
+    MONET_PRESETS,
+)
 from howm.models.registry import Method
 
 CSWM_N = Method("cswm-n", "Σ_N-CSWM", "N masks in action order: exact, O(N²)", CSWMN, CSWMConfig, CSWM_PRESETS)
@@ -22,5 +29,5 @@ HOWM_PAPER = Method(
 )
 HOWM_OURS = Method(
     "howm", "HOWM (ours)", "K+1 slots that know who they are: exact, O(K²)", HOWM, HOWMConfig, HOWM_PRESETS,
-    "extractor", HOWM_FREE_PRESETS,
+    "extractor", HOWM_FREE_PRESETS, HOWM_BY_TRAIT,
 )  # fmt: skip

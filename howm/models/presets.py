@@ -42,6 +42,13 @@ HOWM_FREE_PRESETS: Mapping[str, Mapping[str, Any]] = {
         "train": {"steps": 6_000, "batch": 128, "lr": 2.5e-3, "schedule": "cosine", "still": 0.3},
     },
 }
+# By the traits of a `WorldSpec`. Where an action moves other objects as well, news of it has to reach them: along a
+# chain of pushes, or to all of a team. Hidden objects take longer to be found.
+HOWM_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
+    "overlap": {"model": {"extractor": {"compose": "depth"}}, "represent": {"steps": 2_500}},
+    "moves_others": {"model": {"structured": {"rounds": 3, "cutoff": 0.0}}},
+    "varied_background": {"model": {"extractor": {"background": "picture"}}},
+}
 HOWM_PAPER_PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
     "cpu": {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from howm.config import merge
 from howm.errors import HowmError
 from howm.registry import Registry
 from howm.worlds.spec import WorldSpec
@@ -26,19 +27,25 @@ class Method:
     model_config: type[Any]
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"paper": {}, "cpu": {}})
     represents: str | None = None  # the group of model.* that configures the extractor, where one is trained first
-    without_grid: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # presets for worlds that have no grid
+    without_grid: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # presets where cells are not enough
+    by_trait: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what these add for a trait of the world
 
     def preset(self, name: str, spec: WorldSpec | None = None, extractor: str | None = None) -> Mapping[str, Any]:
-        """The values of a preset: the one for worlds without a grid if the world has none, unless another kind of
+        """The values of a preset: the one for worlds beyond a plain grid if the world is one, unless another kind of
         extractor than its own is asked for; and on any world if its own is."""
         if name not in self.presets:
             raise HowmError(f"unknown preset {name!r} of {self.name}; choose one of {', '.join(self.presets)}")
         other = self.without_grid.get(name)
         if other is None:
             return self.presets[name]
-        free = spec is not None and spec.cell_pixels is None
+        traits = [trait for trait in self.by_trait if spec is not None and getattr(spec, trait)]
+        free = spec is not None and (spec.cell_pixels is None or bool(traits))
         chosen = free if extractor is None else extractor == other["model"]["extractor"]["kind"]
-        return other if chosen else self.presets[name]
+        if not chosen:
+            return self.presets[name]
+        for trait in traits:
+            other = merge(other, self.by_trait[trait])
+        return other
 
 
 def _method(name: str, found: Any) -> Method:

@@ -9,7 +9,9 @@ from torch.nn.functional import one_hot, smooth_l1_loss
 
 from howm.config import require_least, require_positive, validate
 from howm.models.binding import ActionAttention, Binding, bind
+from howm.models.distance import EUCLIDEAN, Metric
 from howm.models.extractors.layout import PIXELS_PER_UNIT, SlotLayout
+from howm.models.extractors.memory import match
 from howm.models.mlp import MLP
 from howm.models.relations import RelationTransition
 from howm.models.world_model import Logs, SlotState, full_precision
@@ -17,6 +19,8 @@ from howm.worlds.spec import WorldSpec
 
 STILL = 0.5  # units (1.25 pixels) by which what is found elsewhere has moved
 ABSENT = 4.0  # units by which an object that is missing counts as displaced
+HIDDEN = 1.0  # the same, where objects can hide each other
+_AT_ONCE = 2**20  # distances
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,28 @@ class StructuredConfig:
         require_least(self, 1, "rounds", "look")
         require_least(self, 0, "cutoff")
         require_positive(self, "linear_from")
+
+
+def seen_distance(queries: Float[Tensor, "*b P F"], references: Float[Tensor, "*b T F"]) -> Float[Tensor, "*b P T"]:
+    """L2 distances of the positions of objects that both states have; each that one of them lacks counts as `HIDDEN`.
+
+    An object that is hidden in a picture may lie anywhere: it says little against two states being the same.
+    """
+    rows = max(1, _AT_ONCE // max(1, references[..., 0].numel()))
+    theirs = references.unflatten(-1, (-1, 3)).unsqueeze(-4)
+    parts = []
+    for some in queries.split(rows, dim=-2):
+        ours = some.unflatten(-1, (-1, 3)).unsqueeze(-3)
+        total = torch.zeros(*some.shape[:-1], references.shape[-2], dtype=some.dtype)
+        for n in range(ours.shape[-2]):
+            (row, column, here), (other_row, other_column, there) = (
+                ours[..., n, :].unbind(-1),
+                theirs[..., n, :].unbind(-1),
+            )
+            gap = (row - other_row).square() + (column - other_column).square()
+            total += torch.where((here > 0) & (there > 0), gap, HIDDEN**2 * ((here > 0) ^ (there > 0)))
+        parts.append(total.sqrt())
+    return torch.cat(parts, dim=-2) if parts else queries.new_zeros(*queries.shape[:-1], references.shape[-2])
 
 
 class StructuredDynamics(nn.Module):
@@ -54,6 +80,7 @@ class StructuredDynamics(nn.Module):
         super().__init__()
         self.spec, self.layout, self.config = spec, layout, config
         self.identity_loss_weight = identity_loss_weight
+        self.metric = Metric(seen_distance) if spec.overlap else EUCLIDEAN
         query = MLP(layout.code, hidden, attention)
         self.attention = ActionAttention(spec, attention, query, "objects", background=True)
         extent = max(spec.height, spec.width) / 2 / PIXELS_PER_UNIT
@@ -76,13 +103,15 @@ class StructuredDynamics(nn.Module):
         return found
 
     def encode(self, slots: Float[Tensor, "B S D"]) -> SlotState:
-        """In evaluation each slot claims to be one object, and each object's actions go to one slot."""
+        """In evaluation each slot claims to be one object at most, no two the same, and each object's actions go to one
+        slot."""
         binding = self.binding(slots)
         actions, claims = binding.actions, binding.claims
         if not self.training:
             actions = one_hot(actions.argmax(dim=2), actions.shape[2]).to(actions.dtype)
             surest = one_hot(claims.argmax(dim=1), self.spec.n).transpose(1, 2).to(claims.dtype)
-            claims = surest * (claims.sum(dim=1, keepdim=True) > 0.5)
+            best = one_hot((claims * surest).argmax(dim=2), claims.shape[2]).to(claims.dtype)
+            claims = surest * best * (claims.sum(dim=1, keepdim=True) > 0.5)
         return SlotState(slots, actions, claims, slots)
 
     def step(self, state: SlotState, action: Int[Tensor, " B"]) -> SlotState:
@@ -103,6 +132,12 @@ class StructuredDynamics(nn.Module):
         rows = torch.cat([position, ABSENT * presence.unsqueeze(2)], dim=2)
         with torch.autocast(rows.device.type, enabled=False):
             return state.lift.to(rows.dtype) @ rows
+
+    def locate(self, state: SlotState) -> Float[Tensor, "B N 2"]:
+        """In pixels, and NaN of objects that no slot claims to be."""
+        rows = self.lifted(state)
+        centre = torch.tensor([self.spec.height, self.spec.width], device=rows.device) / 2
+        return torch.where(rows[..., 2:] > 0.5 * ABSENT, rows[..., :2] * PIXELS_PER_UNIT + centre, torch.nan)
 
     def forward(
         self, slots: Float[Tensor, "B S D"], following: Float[Tensor, "B S D"], action: Int[Tensor, " B"]
@@ -131,12 +166,6 @@ class StructuredDynamics(nn.Module):
         self, slots: Float[Tensor, "B S D"], following: Float[Tensor, "B S D"]
     ) -> tuple[Float[Tensor, "B K 2"], Bool[Tensor, "B K"]]:
         """Where each object is in the next frame, and whether that is sure: both are each other's nearest in code."""
-        code, _, _, presence = self.layout.split(slots[:, :-1])
-        next_code, next_position, _, next_presence = self.layout.split(following[:, :-1])
-        apart = torch.cdist(code, next_code)
-        apart = apart.masked_fill((presence < 0.5).unsqueeze(2) | (next_presence < 0.5).unsqueeze(1), 1e6)
-        there, back = apart.argmin(dim=2), apart.argmin(dim=1)
-        mutual = back.gather(1, there) == torch.arange(there.shape[1], device=there.device)
-        near = apart.gather(2, there.unsqueeze(2)).squeeze(2) < self.layout.code**0.5
-        target = next_position.gather(1, there.unsqueeze(2).expand(-1, -1, 2))
-        return target, mutual & near
+        there, sure = match(self.layout, slots[:, :-1], following[:, :-1])
+        next_position = following[:, :-1, self.layout.position]
+        return next_position.gather(1, there.unsqueeze(2).expand(-1, -1, 2)), sure

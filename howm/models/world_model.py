@@ -147,6 +147,14 @@ class WorldModel(nn.Module, ABC):
         """The pictures that states stand for, in 0-1."""
         return None
 
+    def encode_frames(self, pictures: Tensor) -> State | None:
+        """The state of the last of some frames (B, T, height, width, 3), with what earlier ones showed."""
+        return None
+
+    def locate(self, state: State) -> Float[Tensor, "B N 2"] | None:
+        """Where each library object is, row and column in pixels; NaN of objects that are absent."""
+        return None
+
     def binding(self, state: State) -> Float[Tensor, "B N S"] | None:
         """To which slot the actions of each library object go, where the model has learned that."""
         return None
@@ -163,6 +171,10 @@ class WorldModel(nn.Module, ABC):
         """The same weights for scenes of k objects."""
         made_for = "another number of" if self.spec is None else self.spec.k
         raise HowmError(f"{type(self).__name__} was made for scenes of {made_for} objects and cannot see {k}")
+
+    def inferring_count(self, max_objects: int) -> "WorldModel":
+        """The same weights, finding out how many objects, ``max_objects`` at most, each picture shows."""
+        raise HowmError(f"{type(self).__name__} cannot infer how many objects a picture shows")
 
 
 def _check_encode(model: WorldModel, pictures: Tensor, privileged: Privileged | None = None) -> tuple[Any, ...]:

@@ -40,7 +40,9 @@ Scores = dict[Pool, dict[str, Metrics]]  # pool → number of steps → metrics
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All in percent, but for pixel errors, which are mean squares of colours in 0-1."""
+    """All in percent, but for pixel errors, mean squares of colours in 0-1, and position errors.
+
+    Objects of which less than a quarter can be seen do not count in extraction."""
 
     extraction: float  # frames in which every object has a slot of its own
     binding: float  # present objects whose actions go to the slot that holds them
@@ -50,6 +52,10 @@ class Diagnosis:
     hard_mrr: dict[str, float | None]  # in the hard pool: of the model, with oracles, and by states aligned
     lost_to: dict[str, float | None]  # 100 minus the model's, split by stage
     pixel_error: dict[str, float]  # of predicted frames; of the slots' own picture; of showing frame 0 again
+    visible_objects: float | None = None  # objects of which enough can be seen that have a slot of their own
+    count: float | None = None  # frames in which as many objects are named as there are
+    memory: dict[str, float] = field(default_factory=dict)  # objects of frame 4 that are known, by one frame and by all
+    position_error: dict[str, float] = field(default_factory=dict)  # pixels: of slots, predicted, of idling
 
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))

@@ -1,5 +1,6 @@
 """What the module of a phase is called with: pictures, or a batch of pictures or of slots."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +18,10 @@ class Feed:
 
     def pictures(self, transitions: Transitions, index: FrameIndex) -> Tensor:
         """For an extractor in training."""
-        return transitions.pictures(index.obs).to(self.device)
+        extractor = self.model.frozen_extractor
+        pairs = extractor is not None and extractor.trains_on_pairs
+        frames = np.concatenate([index.obs, index.next_obs]) if pairs else index.obs
+        return transitions.pictures(frames).to(self.device)
 
     def batch(self, transitions: Transitions, index: FrameIndex) -> PictureBatch | SlotBatch:
         """For the model: slots where its extractor is frozen, else pictures, and object ids only if it declares so."""

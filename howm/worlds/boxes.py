@@ -65,6 +65,14 @@ class BoxWorld(World, ABC):
         if self.turn % 90 and self.contact not in ("block", "overlap"):
             raise HowmError(f"contact={self.contact} needs moves along the axes; set turn to 0, 90 or 180")
 
+    @property
+    def overlap(self) -> bool:
+        return self.contact == "overlap" or bool((self.object_classes == GHOST).any())
+
+    @property
+    def moves_others(self) -> bool:
+        return self.contact in ("push", "team")
+
     @cached_property
     def library(self) -> ObjectLibrary:
         return ObjectLibrary(self.kind, self.objects, self.seed)

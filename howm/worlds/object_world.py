@@ -52,6 +52,10 @@ class ObjectWorld(BoxWorld):
         )  # fmt: skip
 
     @property
+    def varied_background(self) -> bool:
+        return bool(self.brightness) or (self.background == "texture" and self.background_per != "dataset")
+
+    @property
     def _has_look(self) -> bool:
         return bool(self.brightness) or (self.background == "texture" and self.background_per == "episode")
 
@@ -78,6 +82,9 @@ class ObjectWorld(BoxWorld):
         if self.turn or self._has_look:
             return None
         return positions.astype(np.int64 if self.space == "grid" else np.float64)
+
+    def pixel_positions(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K 2"]:
+        return self._drawn_at(state)
 
     def _drawn_at(self, state: States) -> Float[np.ndarray, "E K 2"]:
         """Centres in pixels."""

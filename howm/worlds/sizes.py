@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Integer, Num
+from jaxtyping import Bool, Float, Integer, Num
 
 from howm.errors import HowmError, require_int
 from howm.worlds.world import Actions, Pictures, Scenes, States, World
@@ -139,6 +139,15 @@ class ManySizes(World):
     def positions(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"] | None:
         positions: np.ndarray | None = self._by_size(scenes, self.world.positions, state, axis=1)
         return positions
+
+    def pixel_positions(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K 2"] | None:
+        positions: np.ndarray | None = self._by_size(scenes, self.world.pixel_positions, state, axis=1)
+        return positions
+
+    def visible(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K"] | None:
+        """Of an object that is not there, nothing."""
+        visible: np.ndarray | None = self._by_size(scenes, self.world.visible, state, axis=1)
+        return visible
 
     def info(self, scenes: Scenes, state: States) -> dict[str, np.ndarray]:
         names = self.world.info(scenes[:1][scenes[:1] >= 0][None], state[:1, : (scenes[0] >= 0).sum()])

@@ -13,6 +13,7 @@ class WorldSpec:
     """All that a model is told of its world: numbers of objects and actions, and the size of its pictures.
 
     ``cell_pixels`` is the side of a cell where objects lie on a grid of cells, and None where they may lie anywhere.
+    The last three say what kind of world it is, by which presets choose.
     """
 
     n: int
@@ -21,6 +22,9 @@ class WorldSpec:
     width: int = 50
     cell_pixels: int | None = 10
     actions_per_object: int = 4
+    overlap: bool = False  # whether objects can hide each other
+    moves_others: bool = False  # whether an action can move objects other than its own
+    varied_background: bool = False  # whether backgrounds differ between pictures
 
     def __post_init__(self) -> None:
         for name in ("n", "k", "height", "width", "actions_per_object"):

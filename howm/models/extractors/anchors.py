@@ -3,6 +3,7 @@
 No grid of objects, no label and no action is used: the loss is that of reconstruction.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,16 +12,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, layer_norm
 
-from howm.config import require_least, validate
+from howm.config import require_least, require_positive, validate
 from howm.errors import HowmError
 from howm.models.extractors.base import Extractor
 from howm.models.extractors.layout import PIXELS_PER_UNIT, SlotLayout
+from howm.models.extractors.memory import carry, match
 from howm.models.extractors.placement import Patches, Picture, place
 from howm.models.extractors.proposals import sigmoid_with_sum
 from howm.models.extractors.pursuit import pursue, refine
 from howm.worlds.spec import WorldSpec
 
 STRIDE = 4  # pixels between anchors
+AT_ONCE = 64  # pictures whose sprites fit into cache
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class AnchorsConfig:
 
     ``background`` is one learned picture, or that and a smooth correction for each ``picture``. With ``count=infer`` up
     to ``max_objects`` slots are filled, as many as lower the error by more than what `calibrate` found to be an object.
+
+    ``presence=sum`` trains with K known: presences sum to it. With ``prior`` each costs ``presence_cost`` instead, and
+    an object is what lowers the error by more than that. ``pairs`` trains on two frames in a row: each has to be drawn
+    with the codes of the other as well.
     """
 
     code: int = 16
@@ -38,7 +45,11 @@ class AnchorsConfig:
     compose: Literal["add", "depth"] = "add"
     background: Literal["learned", "picture"] = "learned"
     count: Literal["given", "infer"] = "given"
+    presence: Literal["sum", "prior"] = "sum"
+    presence_cost: float = 1e-3  # of mean squared error
+    pairs: bool = False
     max_objects: int = 0  # slots for objects; 0 for K
+    explain_away: bool = True  # matching pursuit at inference; else the most present proposals are taken
     refine: int = 2  # steps by which positions are tuned at inference
     coverage_cost: float = 1e-3  # what opaque pixels cost, lest sprites cover what they look like anyway
 
@@ -47,6 +58,7 @@ class AnchorsConfig:
         require_least(self, 3, "code", "sprite")
         require_least(self, 1, "hidden", "candidates")
         require_least(self, 0, "max_objects", "refine", "coverage_cost")
+        require_positive(self, "presence_cost")
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,7 @@ class Anchors(Extractor):
         self.size = (spec.height, spec.width)
         self.max_objects = config.max_objects or spec.k
         self.slot_size, self.num_slots = self.layout.size, self.max_objects + 1
+        self.trains_on_pairs = config.pairs
         self.candidates = max(config.candidates, self.max_objects, spec.k)
         shape = tuple((side // 2 - 1) // 2 + 1 for side in self.size)
         if self.candidates > shape[0] * shape[1]:
@@ -149,26 +162,75 @@ class Anchors(Extractor):
         return patches.painted(background, depth)
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Of pictures; with ``pairs``, of as many pictures and then those that follow them."""
         x = _channels_first(pictures)
         proposals, background = self.propose(x)
-        best = sigmoid_with_sum(proposals.logit, self.k).topk(self.candidates, dim=1)
+        best = self._presence(proposals.logit).topk(self.candidates, dim=1)
         drawn = proposals.take(best.indices)
         patches = place(self.rgba(drawn.code), drawn.position, self.size)
         soft = self._compose(patches.weighted(best.values), background, drawn.depth)
-        hard = self._compose(patches.first(self.k), background, drawn.depth[:, : self.k])
-        error = (hard - x).square().mean()
-        coverage = patches.first(self.k).values[:, :, 3].sum(dim=(1, 2)).mean() / (self.size[0] * self.size[1])
+        chosen, depth = patches.first(self.k), drawn.depth[:, : self.k]
+        certain = torch.ones_like(depth)
+        if self.config.presence == "prior":
+            certain = (best.values[:, : self.k] > 0.5).to(depth.dtype)
+            chosen = chosen.weighted(certain)
+        error = (self._blend(chosen, background, depth) - x).square().mean()
+        coverage = chosen.values[:, :, 3].sum(dim=(1, 2)).mean() / (self.size[0] * self.size[1])
         loss = (soft - x).square().mean() + error + self.config.coverage_cost * coverage
-        return loss, {"reconstruction": error.detach(), "sharpness": best.values[:, : self.k].mean().detach()}
+        logs = {"reconstruction": error.detach(), "sharpness": best.values[:, : self.k].mean().detach()}
+        if self.config.presence == "prior":
+            loss = loss + self.config.presence_cost * best.values.sum(dim=1).mean()
+            logs["count"] = certain.sum(dim=1).mean()
+        if self.config.pairs:
+            slots = self.layout.join(drawn.code[:, : self.k], drawn.position[:, : self.k], depth, certain)
+            swapped = self._swapped(slots, background)
+            pairs = (swapped - x).square().mean()
+            loss, logs["pairs"] = loss + pairs, pairs.detach()
+        return loss, logs
+
+    def _presence(self, logit: Float[Tensor, "B A"]) -> Float[Tensor, "B A"]:
+        if self.config.presence == "sum":
+            return sigmoid_with_sum(logit, self.k)
+        return torch.sigmoid(logit - math.log(logit.shape[1] / self.k))  # at first, presences sum to about K
+
+    def _blend(self, patches: Patches, background: Picture, depth: Float[Tensor, "B M"]) -> Picture:
+        """As `_compose`, but depths get a gradient."""
+        return patches.added(background) if self.config.compose == "add" else patches.blended(background, depth)
+
+    def _swapped(self, slots: Float[Tensor, "B M D"], background: Picture) -> Picture:
+        """Both halves of some pictures, each drawn where its objects are, with the codes that the other half has."""
+        first, second = slots.chunk(2)
+        codes = []
+        for here, there in ((first, second), (second, first)):
+            index, sure = match(self.layout, here.detach(), there.detach())
+            code, other = self.layout.split(here)[0], self.layout.split(there)[0]
+            found = other.gather(1, index.unsqueeze(2).expand_as(other))
+            codes.append(torch.where(sure.unsqueeze(2), found, code))
+        _, position, depth, presence = self.layout.split(slots)
+        patches = place(self.rgba(torch.cat(codes)), position, self.size).weighted(presence)
+        return self._blend(patches, background, depth)
 
     @torch.no_grad()
     def slots(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
         """Slots of objects in the order in which they were found, then empty ones and that of the background."""
-        x = _channels_first(pictures)
+        infer = self.config.count == "infer"
+        return torch.cat([self._slots(_channels_first(part), infer) for part in pictures.split(AT_ONCE)])
+
+    @torch.no_grad()
+    def track(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
+        """An object that is not found again stays where it was seen last. Those of a frame are counted: what K slots
+        are filled with where fewer objects can be seen should not be remembered."""
+        slots = self._slots(_channels_first(pictures[:, 0]), infer=True)
+        for t in range(1, pictures.shape[1]):
+            now = self._slots(_channels_first(pictures[:, t]), infer=True)
+            slots = torch.cat([carry(self.layout, slots[:, :-1], now[:, :-1]), now[:, -1:]], dim=1)
+        return slots
+
+    def _slots(self, x: Picture, infer: bool) -> Float[Tensor, "B S D"]:
         candidates, background, chosen, gains = self._pursue(x, self.max_objects)
         found = candidates.take(chosen)
         presence = torch.ones_like(gains)
-        if self.config.count == "infer":  # gains need not fall from one to the next: the first small one is the end
+        if infer:  # gains need not fall from one to the next: the first small one is the end
             presence = (gains > self.gain_threshold).to(gains.dtype).cumprod(dim=1)
         rgba = self.rgba(found.code)
         position = found.position
@@ -182,6 +244,9 @@ class Anchors(Extractor):
         proposals, background = self.propose(x)
         candidates = proposals.take(proposals.logit.topk(self.candidates, dim=1).indices)
         patches = place(self.rgba(candidates.code), candidates.position, self.size)
+        if not self.config.explain_away:  # the most present stand first
+            chosen = torch.arange(rounds, device=x.device).expand(len(x), -1)
+            return candidates, background, chosen, torch.sigmoid(candidates.logit[:, :rounds])
         depth = candidates.depth if self.config.compose == "depth" else None
         chosen, gains = pursue(x, background, patches, depth, rounds)
         return candidates, background, chosen, gains
@@ -199,9 +264,12 @@ class Anchors(Extractor):
         return refine(found.position, draw, by_axis @ by_axis.transpose(2, 3), x, self.config.refine)
 
     @torch.no_grad()
-    def calibrate(self, pictures: Tensor) -> float:
+    def calibrate(self, pictures: Tensor) -> float | None:
         """Set how much an object lowers the error at least, from training frames of K objects; gives the share of them
-        whose count is then right."""
+        whose count is then right. Where K was not used in training, the least is what a presence costs."""
+        if self.config.presence == "prior":
+            self.gain_threshold.fill_(self.config.presence_cost * 3 * self.size[0] * self.size[1])
+            return None
         rounds = min(self.k + 1, self.candidates)
         gains = self._pursue(_channels_first(pictures), rounds)[3].clamp_min(0)
         ends = torch.cat([gains[:, self.k - 1], gains[:, -1]]).sort().values

@@ -23,6 +23,7 @@ class Extractor(nn.Module, ABC):
     num_slots: int
     has_background: bool = False  # whether the last slot is the background's, never an object's
     any_scene_size: bool = False  # whether no weight depends on the number of objects in a scene
+    trains_on_pairs: bool = False  # whether forward gets pictures and then, as many, those that follow them
     layout: SlotLayout | None = None  # where slots keep code and position, if they say what and where
 
     @abstractmethod
@@ -40,6 +41,11 @@ class Extractor(nn.Module, ABC):
     @abstractmethod
     def draw(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B H W 3"]:
         """The picture that the slots stand for, in 0-1."""
+
+    def track(self, pictures: Tensor) -> Float[Tensor, "B S D"] | None:
+        """The slots of the last of some frames (B, T, height, width, 3), with what earlier ones showed; None of an
+        extractor that has no memory."""
+        return None
 
     def calibrate(self, pictures: Tensor) -> float | None:
         """Set what inference needs beside trained weights, in buffers, from training frames of K objects each.

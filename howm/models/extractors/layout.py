@@ -24,6 +24,11 @@ class SlotLayout:
     def position(self) -> slice:
         return slice(self.code, self.code + 2)
 
+    @property
+    def same_code(self) -> float:
+        """Codes that are nearer than this are of the same object; those of different ones are √2 as far, by chance."""
+        return float(self.code**0.5)
+
     def join(
         self, code: Float[Tensor, "B S code"], position: Float[Tensor, "B S 2"], depth: Float[Tensor, "B S"],
         presence: Float[Tensor, "B S"],

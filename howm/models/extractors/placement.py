@@ -41,7 +41,7 @@ class Patches:
 
     def _crop(self, canvas: Float[Tensor, "rows area channels"]) -> Float[Tensor, "rows channels H W"]:
         m, (height, width) = self.margin, self.size
-        grid = canvas.view(len(canvas), height + 2 * m, width + 2 * m, -1)
+        grid = canvas.view(len(canvas), height + 2 * m, width + 2 * m, canvas.shape[2])
         return grid[:, m : m + height, m : m + width].permute(0, 3, 1, 2)
 
     def canvas(self, pictures: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C area"]:
@@ -82,6 +82,16 @@ class Patches:
             values = self.values[row, j].transpose(1, 2)
             canvas = canvas.scatter(1, at, canvas.gather(1, at) * (1 - values[..., 3:]) + values[..., :3])
         return self._crop(canvas)
+
+    def blended(self, background: Picture, depth: Float[Tensor, "B M"]) -> Picture:
+        """As `painted` where depths are far apart; the nearer they are, the softer is the order, by which they get a
+        gradient."""
+        alone = self.pictures()
+        colour, cover = alone[:, :, :3], alone[:, :, 3]
+        before = torch.sigmoid(depth[:, :, None] - depth[:, None, :])  # [i, j]: how much j is nearer than i
+        before = before * (1 - torch.eye(depth.shape[1], device=depth.device))
+        clear = (1 - before[..., None, None] * cover[:, None]).prod(dim=2)
+        return (colour * clear.unsqueeze(2)).sum(dim=1) + (1 - cover).prod(dim=1).unsqueeze(1) * background
 
 
 def place(rgba: Float[Tensor, "B M 4 q q"], centre: Float[Tensor, "B M 2"], size: tuple[int, int]) -> Patches:

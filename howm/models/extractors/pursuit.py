@@ -102,20 +102,19 @@ def refine(
     ``slopes`` are the products of each sprite's derivatives by row and by column. A step of ``reach`` pixels at most
     is kept where it lowers the error of the frame.
     """
-    best, least = position, None
-    for _ in range(steps + 1):
-        with torch.enable_grad():
-            trial = position.detach().requires_grad_()
+
+    best, least = position, torch.full_like(position[:, 0, 0], torch.inf)
+    curvature = slopes + 0.02 * torch.eye(2, device=position.device)
+    for step in range(steps + 1):
+        last = step == steps  # is tried, and needs no gradient
+        with torch.set_grad_enabled(not last):
+            trial = position.detach().requires_grad_(not last)
             errors = (draw(trial) - pictures).square().sum(dim=(1, 2, 3))
-            (gradient,) = torch.autograd.grad(errors.sum(), trial)
-        errors = errors.detach()
-        if least is None:
-            best, least = position, errors
-        else:
-            better = errors < least
-            best = torch.where(better[:, None, None], position, best)
-            least = torch.where(better, errors, least)
-        curvature = slopes + 0.02 * torch.eye(2, device=position.device)
-        step = torch.linalg.solve(curvature, gradient.unsqueeze(-1)).squeeze(-1) / 2
-        position = position - step.clamp(-reach, reach)
+            gradient = None if last else torch.autograd.grad(errors.sum(), trial)[0]
+        better = errors.detach() < least
+        best = torch.where(better[:, None, None], position, best)
+        least = torch.where(better, errors.detach(), least)
+        if gradient is not None:
+            change = torch.linalg.solve(curvature, gradient.unsqueeze(-1)).squeeze(-1) / 2
+            position = position - change.clamp(-reach, reach)
     return best

@@ -15,11 +15,12 @@ from howm.models.world_model import device_of, evaluating
 def true_masks(
     episodes: Episodes, episode: Int[np.ndarray, " B"], time: Int[np.ndarray, " B"] | int
 ) -> Bool[Tensor, "B K H W"] | None:
-    """The pixels that each object of some frames covers; None where the data does not tell."""
+    """The pixels that show each object of some frames, of which enough is visible; None where the data does not
+    tell."""
     if episodes.states is None or episodes.pictures is not None:
         return None
     world, _, states = episodes.state()
-    masks = world.masks(episodes.ids_at(episode, time), states[episode, time])
+    masks = world.countable_masks(episodes.ids_at(episode, time), states[episode, time])
     return None if masks is None else torch.from_numpy(masks)
 
 
@@ -35,6 +36,13 @@ def one_slot_each(holder: Int[Tensor, "B K"], background: int | None) -> Bool[Te
     ordered = torch.where(holder < 0, alone, holder).sort(dim=1).values
     apart = (ordered[:, 1:] != ordered[:, :-1]).all(dim=1)
     return apart if background is None else apart & (holder != background).all(dim=1)
+
+
+def own_slots(holder: Int[Tensor, "B K"], background: int | None) -> Bool[Tensor, " visible"]:
+    """Of all objects that can be seen, whether each has a slot that no other has and that is not the background's."""
+    visible = holder >= 0
+    shared = (holder[:, :, None] == holder[:, None, :]).sum(dim=2) > 1
+    return (~shared & (holder != (-1 if background is None else background)))[visible]
 
 
 @torch.no_grad()

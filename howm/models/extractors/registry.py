@@ -29,6 +29,7 @@ EXTRACTORS: "Registry[type[Extractor]]" = Registry(
         "balanced": f"{_ROOM}.balanced:BalancedAttention",
         "proposals": f"{_ROOM}.proposals:Proposals",
         "anchors": f"{_ROOM}.anchors:Anchors",
+        "conv_attention": f"{_ROOM}.conv_attention:ConvAttention",
     },
     _extractor,
 )

@@ -7,11 +7,18 @@ from howm.report.tables.entries import POOLS
 from howm.report.tables.howm import binding_table, howm_table, reach_table, segmentation_table, transfer_table
 from howm.report.tables.ladder import ladder_table, other_splits_table, split_table
 from howm.report.tables.paper import control_table, cost_table, h1_table, mrr_table, overview
+from howm.report.tables.positions import positions_table
 
 
 def readme_tables(results: Results) -> list[Table]:
     worlds = [overview(results, env) for env in results.worlds()]
-    others = [howm_table(results), reach_table(results), ablation_table(results), transfer_table(results)]
+    others = [
+        howm_table(results),
+        positions_table(results),
+        reach_table(results),
+        ablation_table(results),
+        transfer_table(results),
+    ]
     others += [few_scenes_table(results), segmentation_table(results), negatives_table(results)]
     others += [other_splits_table(results)]
     return [*worlds, *(table for table in others if table.rows)]
@@ -29,7 +36,9 @@ def report_tables(results: Results) -> dict[str, list[Table]]:
     found = {
         "MRR on unseen scenes": [mrr_table(results, env, pool) for env in worlds for pool in POOLS],
         "H@1 on unseen scenes": [h1_table(results, env, pool) for env in worlds for pool in POOLS],
-        "HOWM in detail": [howm_table(results), binding_table(results), segmentation_table(results)],
+        "HOWM in detail": [
+            *(howm_table(results), binding_table(results), positions_table(results), segmentation_table(results)),
+        ],
         "Beyond the paper": [
             *(reach_table(results), transfer_table(results), ablation_table(results), few_scenes_table(results)),
             variant_table(results),
