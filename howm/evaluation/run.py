@@ -14,9 +14,10 @@ from howm.data.rollouts import Rollouts
 from howm.data.storage import load_certified
 from howm.errors import HowmError
 from howm.evaluation.audit import audit
-from howm.evaluation.diagnosis import can_diagnose, diagnose
+from howm.evaluation.diagnosis import EPISODES, can_diagnose, diagnose
 from howm.evaluation.episodes import (
     EvaluationData,
+    digest,
     episodes_of,
     fresh_episodes,
     matched,
@@ -24,25 +25,28 @@ from howm.evaluation.episodes import (
     unseen_label,
 )
 from howm.evaluation.equivariance import equivariance_error
-from howm.evaluation.evaluate import EVALUATION_VERSION, evaluate
+from howm.evaluation.evaluate import EVALUATION_VERSION, evaluate, frames_to_embed
 from howm.evaluation.segmentation import segmentation
 from howm.files import file_hash
 from howm.models.registry import METHODS
 from howm.models.world_model import WorldModel
+from howm.progress import progress as bar
 from howm.runs.checkpoint import load_checkpoint
 from howm.runs.directory import read_metrics
 from howm.runs.locate import find_checkpoint, find_data, rebuild
 from howm.runs.provenance import versions, world_title
+from howm.runs.ranks import QueryRanks, ranks_path, write_ranks
 from howm.runs.result import Pool, RunResult, Scores, refuse_other_data, result_path, write_result
 
 Place = str | os.PathLike[str]
+_DIAGNOSIS_FRAMES = 100  # that a diagnosis is worth, for each of its episodes: only to say how far an evaluation is
 
 
 def evaluate_run(
     model: Place | WorldModel, data: Place | Dataset | None = None, out: Place | Sequence[Place] = (), *,
     steps: Sequence[int] = (1, 5, 10), fresh_seed: int | None = None, episodes: int | None = None,
     equivariance: bool = False, hard_binding: bool = False, method: str | None = None, title: str | None = None,
-    seed: int = 0, force: bool = False,
+    seed: int = 0, force: bool = False, ranks: bool = False, progress: bool = False,
 ) -> RunResult:  # fmt: skip
     """Evaluate the best model of a run, or a model object, and write the result to ``out``.
 
@@ -50,7 +54,8 @@ def evaluate_run(
     on ``data``, whose ``train`` part it should have been trained on; its results stand under ``method``, ``title`` and
     ``seed``, by default the name of its class and 0. ``out`` are .json files, or folders of results as `howm report`
     reads them; a result of other data there is replaced with ``force`` only. ``hard_binding`` sends each object's
-    actions to one slot, where the model's own binding is soft.
+    actions to one slot, where the model's own binding is soft. ``ranks`` also writes, beside each result, the rank of
+    every query, for `howm.compare`. ``progress`` shows how far it is and the time left.
     """
     if not steps or min(steps) < 1:
         raise HowmError(f"steps must be 1 or more, got {list(steps)}")
@@ -80,25 +85,39 @@ def evaluate_run(
     if most is not None and len(chosen.unseen) > most:
         raise HowmError(
             f"{about['method']} matches slots with slots: ranking among {len(chosen.unseen)} references "
-            "would take hours; give --episodes 500"
+            "would take hours; give `episodes=500`"
         )
-    result = RunResult(status="ok", **about, k=chosen.k, **_measure(found, chosen, steps, equivariance))
+    measured, by_query = _measure(found, chosen, steps, equivariance, progress)
+    result = RunResult(status="ok", **about, k=chosen.k, **measured)
     if fresh_seed is not None and not isinstance(model, WorldModel) and not hard_binding:
         result = replace(result, audit=audit(Path(model), result.scores, result.references, EVALUATION_VERSION))
     for target in targets:
         write_result(result, target)
+        if ranks:
+            write_ranks(by_query, ranks_path(target))
     return result
 
 
-def _measure(model: WorldModel, chosen: EvaluationData, steps: Sequence[int], equivariance: bool) -> dict[str, Any]:
-    """What a result says that has to be computed."""
+def _measure(
+    model: WorldModel, chosen: EvaluationData, steps: Sequence[int], equivariance: bool, progress: bool
+) -> tuple[dict[str, Any], QueryRanks]:
+    """What a result says that has to be computed, and the rank of every query in unseen scenes."""
     # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
     seen, unseen = matched(chosen.seen, chosen.unseen)
-    on_unseen = evaluate(model, Rollouts(chosen.unseen), steps)
-    on_seen = evaluate(model, Rollouts(seen), steps, controls=False).model
-    comparable = on_unseen.model
-    if len(unseen) < len(chosen.unseen):
-        comparable = evaluate(model, Rollouts(unseen), steps, controls=False).model
+    parts = [chosen.unseen, seen, *([unseen] if len(unseen) < len(chosen.unseen) else [])]
+    rollouts = [Rollouts(part) for part in parts]
+    diagnosed = can_diagnose(model, rollouts[0])
+    work = [frames_to_embed(one, steps) for one in rollouts]
+    diagnosis_work = min(EPISODES, len(chosen.unseen)) * _DIAGNOSIS_FRAMES if diagnosed else 0
+    with bar(sum(work) + diagnosis_work, "evaluate", show=progress) as shown:
+        on_unseen = evaluate(model, rollouts[0], steps, progress=shown.update)
+        others = [evaluate(model, one, steps, controls=False, progress=shown.update).model for one in rollouts[1:]]
+        binding = diagnose(model, rollouts[0], min(5, chosen.unseen.steps)) if diagnosed else None
+        shown.update(diagnosis_work)
+    on_seen, comparable = others[0], (others[1] if others[1:] else on_unseen.model)
+    by_query = QueryRanks(
+        digest(chosen.unseen), on_unseen.hard_pool, EVALUATION_VERSION, chosen.unseen.scene_index, on_unseen.ranks
+    )
     return {
         "privileged": model.privileged,
         "hard_pool": on_unseen.hard_pool,
@@ -110,13 +129,12 @@ def _measure(model: WorldModel, chosen: EvaluationData, steps: Sequence[int], eq
         "controls": on_unseen.controls,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "segmentation": segmentation(model, chosen.unseen) if chosen.unseen.states is not None else None,
-        "binding": diagnose(model, Rollouts(chosen.unseen), min(5, chosen.unseen.steps))
-        if can_diagnose(model, Rollouts(chosen.unseen)) else None,
+        "binding": binding,
         "equivariance": equivariance_error(model, chosen.unseen, np.random.default_rng(0)).to_json()
         if equivariance else None,
         "data": chosen.source,
         "evaluation_version": EVALUATION_VERSION,
-    }  # fmt: skip
+    }, by_query  # fmt: skip
 
 
 def _gap(seen: Scores, unseen: Scores, pool: Pool) -> dict[str, float]:

@@ -48,7 +48,7 @@ class Checkpoints:
             other = difference(name, begun[name], mine[name])
             if other:
                 raise HowmError(
-                    f"{self.directory.path} was begun with {other}; resume with the same or choose another --out"
+                    f"{self.directory.path} was begun with {other}; resume with the same or choose another `out`"
                 )
         if begun["threads"] not in (None, mine["threads"]):
             print(f"warning: {self.directory.path} was begun with {begun['threads']} threads and resumes with "
