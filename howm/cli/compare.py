@@ -74,4 +74,5 @@ def _line(entry: "Compared", width: int) -> str:
     low, high = change.mrr_ci
     interval = f"({low:+z.2f} to {high:+z.2f})"
     shares = f"{change.better:.1f} % / {change.worse:.1f} %"
-    return f"{text}   {change.mrr:+z6.2f} {interval:20s} {shares:16s}{'' if change.is_clear else '  no clear difference'}".rstrip()
+    doubt = "" if change.is_clear else "  no clear difference"
+    return f"{text}   {change.mrr:+z6.2f} {interval:20s} {shares:16s}{doubt}".rstrip()

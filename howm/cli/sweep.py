@@ -53,7 +53,7 @@ def add_commands(commands: Any) -> None:
     sweep.add_argument("--address", help="of a Ray cluster (default: one of this machine)")
     sweep.add_argument("--gpus", type=_share, default=0.0, help="of each Ray task (default 0; a share is possible)")
 
-    status = add_command(commands, "sweep status", _status, "say how far a sweep is: what ended, runs, waits and failed")
+    status = add_command(commands, "sweep status", _status, "say how far a sweep is: what ended, runs and waits")
     status.add_argument("dir", type=Path, help="the folder of the sweep (its --out)")
 
 

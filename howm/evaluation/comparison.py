@@ -132,7 +132,7 @@ def _is_result(model: Place) -> bool:
 def _stored_ranks(path: Path) -> QueryRanks:
     read_result(path)
     if not ranks_path(path).is_file():
-        raise HowmError(f"{path} has no ranks of single queries; compare the runs, or `howm eval --ranks --results` them")
+        raise HowmError(f"{path} has no ranks of its queries; compare the runs, or make it with howm eval --ranks")
     return read_ranks(ranks_path(path))
 
 

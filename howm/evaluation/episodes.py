@@ -75,7 +75,7 @@ def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
     if replace(dataset.spec, k=spec.k) != spec:
         raise HowmError(f"{path} has {dataset.spec}, but the model was made for {spec}")
     if dataset.world is not None and dataset.world != read_world(trained.world, trained.simulator or {}):
-        raise HowmError(f"{path} shows other objects than the model was trained with; make it with the same library seed")
+        raise HowmError(f"{path} shows other objects than the model was trained with; make it with its library seed")
     if dataset.n > dataset.k == trained.k and trained.train_scenes is not None:
         train = set(trained.train_scenes)
         overlap = dataset.eval.scenes & (train | _extractor_scenes(checkpoint))

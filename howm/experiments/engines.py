@@ -68,7 +68,7 @@ def run_on_ray(
     try:
         import ray
     except ImportError as error:
-        raise HowmError("Ray is not installed; pip install 'howm[ray]' or run the sweep on this machine alone (engine local)") from error
+        raise HowmError("Ray is not installed; pip install 'howm[ray]' or use the engine local") from error
     found: dict[PlannedRun, str] = {}
     started = not ray.is_initialized()
     if started:

@@ -299,4 +299,3 @@ class Trainer:
             self.directory.note(text)
             if show:
                 tqdm.write(text, file=sys.stderr)
-

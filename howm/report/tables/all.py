@@ -5,7 +5,8 @@ from howm.report.table import Table
 from howm.report.tables.beyond import ablation_table, few_scenes_table, imported_table, negatives_table, variant_table
 from howm.report.tables.entries import POOLS
 from howm.report.tables.howm import binding_table, howm_table, reach_table, segmentation_table, transfer_table
-from howm.report.tables.paper import control_table, cost_table, h1_table, mrr_table, overview
+from howm.report.tables.paper import overview
+from howm.report.tables.scores import control_table, cost_table, score_table
 
 
 def readme_tables(results: Results) -> list[Table]:
@@ -17,18 +18,17 @@ def readme_tables(results: Results) -> list[Table]:
 
 def report_tables(results: Results) -> dict[str, list[Table]]:
     """The tables of the report by the heading that they stand under; without those that would be empty."""
-    worlds = results.worlds()
+    studies = results.studies()
     found = {
-        "MRR on unseen scenes": [mrr_table(results, env, pool) for env in worlds for pool in POOLS],
-        "H@1 on unseen scenes": [h1_table(results, env, pool) for env in worlds for pool in POOLS],
-        "HOWM in detail": [howm_table(results), binding_table(results), segmentation_table(results)],
-        "Beyond the paper": [
-            *(reach_table(results), transfer_table(results), ablation_table(results), few_scenes_table(results)),
-            variant_table(results),
-        ],
+        **{
+            f"Scores, {name}": [score_table(results, *study, pool) for study in studies] for pool, name in POOLS.items()
+        },
+        "Slots and binding": [binding_table(results), segmentation_table(results)],
+        "Variants": [variant_table(results), ablation_table(results)],
+        "Other scenes": [transfer_table(results), few_scenes_table(results)],
         "Negative sampling": [negatives_table(results)],
-        "Cost": [cost_table(results, env) for env in worlds],
-        "Controls": [control_table(results, env, pool) for env in worlds for pool in POOLS],
+        "Cost": [cost_table(results, *study) for study in studies],
+        "Controls": [control_table(results, *study) for study in studies],
         "Imported pictures": [imported_table(results)],
     }
     return {name: kept for name, tables in found.items() if (kept := [table for table in tables if table.rows])}
