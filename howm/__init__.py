@@ -53,6 +53,7 @@ _PUBLIC = {
     "train_run": "training.run",
     "evaluate": "evaluation.evaluate",
     "evaluate_run": "evaluation.run",
+    "compare": "evaluation.comparison",
     "RunResult": "runs.result",
 }
 
@@ -75,6 +76,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from howm.data.transitions import SlotBatch as SlotBatch
     from howm.data.transitions import Transitions as Transitions
     from howm.errors import HowmError as HowmError
+    from howm.evaluation.comparison import compare as compare
     from howm.evaluation.evaluate import evaluate as evaluate
     from howm.evaluation.run import evaluate_run as evaluate_run
     from howm.models.check import check_extractor as check_extractor

@@ -83,7 +83,8 @@ class Registry(Mapping[str, T], Generic[T]):
         if ":" in name:
             article = "an" if self.noun[0] in "aeiou" else "a"
             own = f"{name} is {article} {self.noun} of your own"
-            return f"{own}: name it with --{self.noun} {name}, which lets howm import it"
+            table = f"{self.noun}s".upper()
+            return f"{own}: name it with `howm.{table}.allow('{name}')`, which lets howm import it"
         return f"unknown {self.noun} {name!r}; choose one of {', '.join(self)}, or give package.module:Name"
 
     def _import(self, name: str, place: str) -> Any:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,8 +16,22 @@ RUN = "a run directory, the name of a model that `howm models` lists, or hf:owne
 
 def add_command(commands: Any, name: str, command: Command, text: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, parser=parser)
     return parser
+
+
+def in_options(message: str, parser: argparse.ArgumentParser | None) -> str:
+    """An error of the library, whose Python arguments are in backticks, in the words of a command's options."""
+    known = parser._option_string_actions if parser else {}
+
+    def option(found: re.Match[str]) -> str:
+        name, value = f"--{found['name'].lower().replace('_', '-')}", found["value"] or ""
+        if name not in known:
+            return found[0]
+        return name if value in ("", "True") else f"{name} {value}"
+
+    message = re.sub(r"`howm\.(?P<name>[A-Z]+)S\.allow\('(?P<value>[^'`]+)'\)`", option, message)
+    return re.sub(r"`(?P<name>[a-z][a-z_]*)(?:=(?P<value>[^`\s]+))?`", option, message)
 
 
 def whole_number(least: int) -> Callable[[str], int]:

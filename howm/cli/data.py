@@ -134,7 +134,7 @@ def _data_show(options: argparse.Namespace) -> int:
 
     from howm.data.describe import dataset_text
     from howm.data.storage import load_dataset
-    from howm.worlds.render import film_strip
+    from howm.worlds.captions import action_names, captioned
     from howm.worlds.scene_set import scene_of
 
     dataset = load_dataset(options.file)
@@ -157,7 +157,10 @@ def _data_show(options: argparse.Namespace) -> int:
                 raise HowmError(f"{impossible[0]} in this episode of {options.file}; see `howm data check`")
         frames = episodes.observe(np.full_like(times, options.episode), times)
         frames = frames if frames.dtype == np.uint8 else (frames * 255).round().astype(np.uint8)
-        write_picture(film_strip(frames), options.out)
+        ids, masks = (None, None) if episodes.states is None else (shown, world.masks(shown, states[options.episode]))
+        names = action_names(episodes.world, episodes.actions[options.episode])
+        captions = ["start", *(f"{t}: {name}" for t, name in enumerate(names, 1))]
+        write_picture(captioned(frames, captions, ids=ids, masks=masks), options.out)
     return 0
 
 

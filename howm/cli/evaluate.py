@@ -35,6 +35,8 @@ def add_commands(commands: Any) -> None:
                             help="count the objects of each picture, MOST at most; writes nothing")  # fmt: skip
     evaluation.add_argument("--results", type=Path, metavar="DIR",
                             help="also write DIR/<world>-n<N>-k<K>/<method>-seed<S>.json")  # fmt: skip
+    evaluation.add_argument("--ranks", action="store_true",
+                            help="with --results: also write the rank of every query, for `howm compare`")  # fmt: skip
     evaluation.add_argument("--force", action="store_true", help="replace results that were computed on other data")
     add_typed(evaluation, "method", "world", "extractor")
 
@@ -52,12 +54,14 @@ def _eval(options: argparse.Namespace) -> int:
         )
     if options.results is not None and options.results.is_file():
         raise HowmError(f"--results {options.results} is a file; give the folder that the results go into")
+    if options.ranks and options.results is None:
+        raise HowmError("--ranks writes beside a result; give --results DIR (howm compare ranks runs by itself)")
     allow_typed([options.method], [options.world], [options.extractor])
     keep_freed_memory()
     result = evaluate_run(
         options.run, options.data, options.results or (), steps=options.steps, fresh_seed=options.fresh_seed,
         episodes=options.episodes, equivariance=options.equivariance, hard_binding=options.hard_binding,
-        infer_count=options.infer_count, force=options.force,
+        infer_count=options.infer_count, force=options.force, ranks=options.ranks, progress=True,
     )  # fmt: skip
     written = [] if options.results is None else [result.place(options.results)]
     # A part of the data is all of it where a model that matches slots cannot be ranked among more.

@@ -20,9 +20,10 @@ def add_commands(commands: Any) -> None:
 def _library_show(options: argparse.Namespace) -> int:
     import numpy as np
 
+    from howm.worlds.captions import captioned
     from howm.worlds.grid_world import GridWorld
     from howm.worlds.registry import make_world
-    from howm.worlds.render import film_strip, library_sheet
+    from howm.worlds.render import Renderer
 
     allow_typed(worlds=[options.world])
     world = make_world(options.world, options.n, options.library_seed, **world_settings(options))
@@ -32,9 +33,11 @@ def _library_show(options: argparse.Namespace) -> int:
     elif options.out is None:
         for i, text in enumerate(world.object_texts()):
             print(f"{i:4d}  {text}")
-    if options.out is not None and isinstance(world, GridWorld):
-        write_picture(library_sheet(world.library), options.out)
-    elif options.out is not None:  # each object alone in a picture
-        alone = np.arange(world.n)[:, None]
-        write_picture(film_strip(world.render(alone, world.reset(alone, np.random.default_rng(0)))), options.out)
+    if options.out is not None:
+        if isinstance(world, GridWorld):
+            tiles, width = Renderer(world.library, cell_pixels=20).sprites, 40
+        else:  # each object alone in a picture
+            alone = np.arange(world.n)[:, None]
+            tiles, width = world.render(alone, world.reset(alone, np.random.default_rng(0))), 100
+        write_picture(captioned(tiles, [str(i) for i in range(world.n)], columns=10, width=width), options.out)
     return 0

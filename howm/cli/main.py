@@ -9,8 +9,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from howm.cli import check, data, evaluate, hub, library, methods, models, report, show, sweep, theory, train, worlds
-from howm.cli.base import Command
+from howm.cli import (
+    check,
+    compare,
+    data,
+    evaluate,
+    hub,
+    library,
+    methods,
+    models,
+    report,
+    show,
+    sweep,
+    theory,
+    train,
+    worlds,
+)
+from howm.cli.base import Command, in_options
 from howm.errors import one_line
 from howm.version import __version__
 
@@ -26,10 +41,12 @@ class _TerminatedError(KeyboardInterrupt):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    options = argparse.Namespace(parser=None)
+    given = [*(sys.argv[1:] if arguments is None else arguments)]
     with _sigterm():
         try:
             try:
-                options = _parser().parse_args(arguments)
+                options = _parser().parse_args(_joined(given), argparse.Namespace(given=given))
                 command: Command = options.command
                 return command(options)
             finally:
@@ -47,8 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             if isinstance(error, OSError):
                 _close_output()
-            print(line, file=sys.stderr)
+            print(in_options(line, options.parser), file=sys.stderr)
             return 2
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """With the two words of `sweep status` as one: the name of a command of its own, beside `sweep`."""
+    return ["sweep status", *arguments[2:]] if arguments[:2] == ["sweep", "status"] else arguments
 
 
 @contextmanager
@@ -78,6 +100,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="howm", description="Object-oriented world models and how well they generalize.")
     parser.add_argument("--version", action="version", version=f"howm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (worlds, library, data, check, methods, train, evaluate, show, models, theory, sweep, report, hub):
+    for group in (
+        worlds,
+        library,
+        data,
+        check,
+        methods,
+        train,
+        evaluate,
+        compare,
+        show,
+        models,
+        theory,
+        sweep,
+        report,
+        hub,
+    ):
         group.add_commands(commands)
     return parser

@@ -3,8 +3,11 @@
 import argparse
 import math
 import os
+import shlex
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +23,8 @@ def add_commands(commands: Any) -> None:
     sweep = add_command(
         commands, "sweep", _sweep, "train and evaluate a grid of methods, worlds, library sizes and seeds"
     )
-    sweep.add_argument("config", nargs="*", help="a YAML file with the grid, or: status DIR")
+    sweep.epilog = "`howm sweep status DIR` says how far a sweep is, also while it runs."
+    sweep.add_argument("config", nargs="*", help="a YAML file with the grid")
     sweep.add_argument("--paper", action="store_true", help="the grid of the paper's tables")
     sweep.add_argument(
         "--methods", nargs="+", help="names that `howm methods` lists, package.module:Name, or names of variants"
@@ -53,6 +57,9 @@ def add_commands(commands: Any) -> None:
     sweep.add_argument("--address", help="of a Ray cluster (default: one of this machine)")
     sweep.add_argument("--gpus", type=_share, default=0.0, help="of each Ray task (default 0; a share is possible)")
 
+    status = add_command(commands, "sweep status", _status, "say how far a sweep is: what ended, runs and waits")
+    status.add_argument("dir", type=Path, help="the folder of the sweep (its --out)")
+
 
 def _cores() -> int:
     """Those that this process may use."""
@@ -73,8 +80,6 @@ def _sweep(options: argparse.Namespace) -> int:
     from howm.experiments.engines import run_local, run_on_ray
     from howm.experiments.folder import Sweep
 
-    if options.config[:1] == ["status"]:
-        return _status(options.config[1:])
     config = _config(options)
     if options.out is None:
         raise HowmError("a sweep needs a folder; give --out DIR")
@@ -88,10 +93,15 @@ def _sweep(options: argparse.Namespace) -> int:
     runs = sweep.open_runs()
     print(f"{len(config.runs()) - len(runs)} of {len(config.runs())} runs are finished", file=sys.stderr)
     listener = _Terminal(sweep)
-    if on_ray:
-        found = run_on_ray(sweep, runs, options.address, options.gpus, listener)
-    else:
-        found = run_local(sweep, runs, options.workers, listener)
+    try:
+        if on_ray:
+            found = run_on_ray(sweep, runs, options.address, options.gpus, listener)
+        else:
+            found = run_local(sweep, runs, options.workers, listener)
+    except KeyboardInterrupt:  # also of SIGTERM
+        listener.clear()
+        print(f"{sweep.overview()}; resume with the same command: howm {shlex.join(options.given)}", file=sys.stderr)
+        raise
     listener.clear()
     _print_status(sweep)
     print(options.out)
@@ -145,11 +155,15 @@ def _config(options: argparse.Namespace) -> "SweepConfig":
     return from_plain(SweepConfig, values)
 
 
-class _Terminal:
-    """A line for every run that ended and, on a terminal, below them one that lives."""
+_QUIET = 60.0  # seconds between lines where there is no terminal
 
-    def __init__(self, sweep: "Sweep") -> None:
-        self.sweep, self.lives = sweep, sys.stderr.isatty()
+
+class _Terminal:
+    """A line for every run that ended; below them one that lives, or without a terminal one every minute."""
+
+    def __init__(self, sweep: "Sweep", clock: Callable[[], float] = time.monotonic) -> None:
+        self.sweep, self.lives, self.clock = sweep, sys.stderr.isatty(), clock
+        self.said = clock()
 
     def ended(self, run: "PlannedRun", status: str) -> None:
         self.clear()
@@ -157,25 +171,28 @@ class _Terminal:
         print(f"{run.name}: {status}{end}", file=sys.stderr, flush=True)
 
     def tick(self) -> None:
-        if not self.lives:
+        if not self.lives and self.clock() - self.said < _QUIET:
             return
+        self.said = self.clock()
         overview = self.sweep.overview()
         running = ", ".join(f"{run.name} {share:.0%}" for run, share in overview.running.items())
-        width = shutil.get_terminal_size().columns - 1
+        line = f"{overview} [{running}]"
         self.clear()
-        print(f"{overview} [{running}]"[:width], end="", file=sys.stderr, flush=True)
+        if self.lives:
+            line = line[: shutil.get_terminal_size().columns - 1]
+        print(line, end="" if self.lives else "\n", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         if self.lives:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
 
 
-def _status(folders: list[str]) -> int:
+def _status(options: argparse.Namespace) -> int:
     from howm.experiments.folder import Sweep
 
-    if len(folders) != 1 or not (Path(folders[0]) / "sweep.yaml").is_file():
-        raise HowmError(f"{' '.join(folders) or 'nothing'} is not the folder of a sweep; give howm sweep status DIR")
-    _print_status(Sweep.open(Path(folders[0])))
+    if not (options.dir / "sweep.yaml").is_file():
+        raise HowmError(f"{options.dir} is not the folder of a sweep; give what was its --out")
+    _print_status(Sweep.open(options.dir))
     return 0
 
 

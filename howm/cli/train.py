@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,18 @@ def _train(options: argparse.Namespace) -> int:
     dataset = load_certified(options.data)
     config = read_config(options.method, options.preset or default_preset(), *overrides, spec=dataset.spec)
     keep_freed_memory()
-    finished = train_run(
-        config, dataset, options.out, options.seed, data_path=str(options.data.resolve()),
-        data_hash=file_hash(options.data), extractor=slots, represent_only=options.represent_only,
-        resume=options.resume, minutes=options.minutes, tensorboard=options.tensorboard,
-    )  # fmt: skip
+    again = shlex.join(["howm", *options.given, *([] if options.resume else ["--resume"])])
+    try:
+        finished = train_run(
+            config, dataset, options.out, options.seed, data_path=str(options.data.resolve()),
+            data_hash=file_hash(options.data), extractor=slots, represent_only=options.represent_only,
+            resume=options.resume, minutes=options.minutes, tensorboard=options.tensorboard,
+        )  # fmt: skip
+    except KeyboardInterrupt:  # also of SIGTERM; what is saved was said where it was stopped
+        print(f"resume with: {again}", file=sys.stderr)
+        raise
     if not finished:
-        print(f"time is up; resume with: howm train ... --out {options.out} --resume", file=sys.stderr)
+        print(f"time is up; resume with: {again}", file=sys.stderr)
     print(options.out)
     return 0
 

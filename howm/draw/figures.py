@@ -17,6 +17,7 @@ from howm.models.binding import bind
 from howm.models.cells import unit
 from howm.models.imagine import imagine
 from howm.models.world_model import SlotState, State, WorldModel, device_of, evaluating, slot_state
+from howm.worlds.captions import action_names
 
 
 @torch.no_grad()
@@ -33,7 +34,13 @@ def figures(model: WorldModel, episodes: Episodes, episode: int, steps: int) -> 
         ids = np.repeat(episodes.scene_ids[episode : episode + 1], steps + 1, axis=0)
         privileged = Privileged(torch.from_numpy(ids)).to(frames.device)
     with evaluating(model):
-        shown = Shown(frames, actions, _action_names(episodes, actions), privileged, model.encode(frames, privileged))
+        shown = Shown(
+            frames,
+            actions,
+            action_names(episodes.world, actions.cpu().numpy()),
+            privileged,
+            model.encode(frames, privileged),
+        )
         found = {"binding": _binding(model, shown), "rollout": _rollout(model, shown)}
         if found["binding"] is None:
             found["masks"] = _masks(model, shown)
@@ -71,14 +78,6 @@ def _figure(width: float, height: float) -> Any:
     except ImportError as error:
         raise HowmError("matplotlib is not installed; pip install 'howm[viz]'") from error
     return Figure(figsize=(width, height), layout="constrained")
-
-
-def _action_names(episodes: Episodes, actions: Tensor) -> list[str]:
-    """Object and what it does; imported data does not tell."""
-    if episodes.world is None:
-        return [f"action {action}" for action in actions.tolist()]
-    names = episodes.world.action_names
-    return [f"object {action // len(names)} {names[action % len(names)]}" for action in actions.tolist()]
 
 
 def _picture(axes: Any, picture: Tensor, title: str = "") -> None:

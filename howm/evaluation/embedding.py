@@ -81,10 +81,12 @@ def compare(
     start: Float[Tensor, "E F"],
     predicted: Mapping[int, dict[str, Float[Tensor, "E F"]]],
     chunk: int,
+    advance: Callable[[int], object] | None = None,
 ) -> dict[int, Compared]:
     """Embed all frames of some pools, each once, and measure how far predictions are from their near misses.
 
     ``start`` are the embeddings of frame 0 from which the predictions began. As a near miss, frame 0 is just that.
+    ``advance`` is called with the number of queries that are done.
     """
     distance = guarded(model.metric)
     again = torch.full_like(start, torch.nan)
@@ -99,6 +101,8 @@ def compare(
             extras = torch.cat([frames[:, :k], ends[k]], dim=1) if k in ends else frames[:, :k]
             for name, prediction in predicted[k].items():
                 near[k][name][rows] = private_distances(prediction[rows], extras, distance)
+        if advance is not None:
+            advance(rows.stop - rows.start)
     _require_pure(model, rollouts, start, again, chunk)
     return {k: Compared(predicted[k], targets[k], near[k], distance) for k in pools}
 

@@ -1,7 +1,8 @@
 """Episodes to evaluate a run on: its data's, another dataset's, or fresh ones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import combinations, islice
 from pathlib import Path
 
@@ -57,6 +58,17 @@ def matched(seen: Episodes, unseen: Episodes) -> list[tuple[Episodes, Episodes]]
     return list(islice(both, MAX_POOLS))
 
 
+def digest(episodes: Episodes) -> str:
+    """What episodes are known by: equal for equal scenes, frames and actions."""
+    content = blake2b(digest_size=16)
+    frames = episodes.pictures if episodes.states is None else episodes.states
+    for values in (episodes.scene_ids, episodes.frame_ids, episodes.actions, frames):
+        array = np.zeros(0) if values is None else np.ascontiguousarray(values)
+        content.update(f"{array.dtype.str} {array.shape};".encode())
+        content.update(array.tobytes())
+    return content.hexdigest()
+
+
 def unseen_label(checkpoint: Checkpoint, chosen: EvaluationData) -> str:
     """What can be said of the scenes of evaluation."""
     data, unseen = checkpoint.record.data, chosen.unseen
@@ -76,18 +88,18 @@ def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
     if replace(dataset.spec, k=spec.k) != spec:
         raise HowmError(f"{path} has {dataset.spec}, but the model was made for {spec}")
     if dataset.world is not None and dataset.world != read_world(trained.world, trained.simulator or {}):
-        raise HowmError(f"{path} shows other objects than the model was trained with; make it with its --library-seed")
+        raise HowmError(f"{path} shows other objects than the model was trained with; make it with its library seed")
     if dataset.n > dataset.k == trained.k and trained.train_scenes is not None:
         train = set(trained.train_scenes)
         overlap = dataset.eval.scenes & (train | _extractor_scenes(checkpoint))
         if overlap:
             raise HowmError(
-                f"{len(overlap)} evaluation scenes of {path} are training scenes of the run; use --fresh-seed"
+                f"{len(overlap)} evaluation scenes of {path} are training scenes of the run; give `fresh_seed`"
             )
         other = dataset.eval_seen.scenes - train
         if other:
             raise HowmError(
-                f"{len(other)} scenes that {path} calls seen are no training scenes of the run; use --fresh-seed"
+                f"{len(other)} scenes that {path} calls seen are not training scenes of the run; give `fresh_seed`"
             )
     return episodes_of(dataset, file_hash(path))
 
@@ -115,17 +127,22 @@ def _extractor_scenes(checkpoint: Checkpoint) -> set[Scene]:
     return {scene for scene in scenes if len(scene) in sizes and max(scene) < data.n}
 
 
-def fresh_episodes(checkpoint: Checkpoint, steps: int, seed: int, episodes: int | None = None) -> EvaluationData:
+def fresh_episodes(
+    checkpoint: Checkpoint, steps: int, seed: int, episodes: int | None = None, others: Sequence[Checkpoint] = ()
+) -> EvaluationData:
     """New episodes in scenes that training did not contain (all of them when few exist), and in scenes that it did.
 
     By default as many as the run's own evaluation episodes: numbers from fewer references are not comparable. Unseen
-    scenes keep the rule of the split.
+    scenes keep the rule of the split, and are unseen by the runs of ``others``, too.
     """
     data = checkpoint.record.data
     world, train = training_world(data)
     moving, episodes = data.moving, episodes or data.eval_episodes
     rng = np.random.default_rng([seed, _STREAM])
-    known = replace(train, scenes=tuple(sorted({*train.scenes, *_extractor_scenes(checkpoint)})))
+    taken = {*train.scenes, *_extractor_scenes(checkpoint)}
+    for other in others:
+        taken |= {*(other.record.data.train_scenes or ()), *_extractor_scenes(other)}
+    known = replace(train, scenes=tuple(sorted(taken)))
     count = min(DEFAULT_SCENES, episodes, DEFAULT_SCENES if data.split == "minimal" else len(train))
     unseen = _fresh_scenes(data, known, count, rng) if train.n > train.k else train
     some = [train.scenes[i] for i in rng.permutation(len(train))[: len(unseen)]]

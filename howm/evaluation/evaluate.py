@@ -5,8 +5,9 @@ good encoder alone scores high. The hard pool adds near misses that only a model
 truth: the query's own frames 0 ... k-1 and the ends of other k-step action sequences from its own start.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import numpy as np
@@ -20,9 +21,10 @@ from howm.evaluation.controls import control_predictions
 from howm.evaluation.embedding import compare, predict
 from howm.evaluation.metrics import summarise
 from howm.evaluation.near_misses import _STREAM
-from howm.evaluation.pools import Compared, _Pool
+from howm.evaluation.pools import NEAR_MISSES, Compared, _Pool
 from howm.evaluation.ranking import ranks_in_both_pools
 from howm.models.world_model import WorldModel, evaluating
+from howm.progress import progress as bar
 from howm.runs.result import Pool, Scores
 
 # Grows when the same model and data would no longer get the same scores; docs/trust.md says what changed.
@@ -37,6 +39,8 @@ class Evaluation:
     model: Scores
     controls: dict[str, Scores]
     hard_pool: str = "near misses"  # or "earlier frames only", where the world cannot be simulated
+    # Of the model: pool → number of steps → the rank of each query, in the order of the episodes.
+    ranks: dict[Pool, dict[str, np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,36 +63,61 @@ def evaluate(
     controls: bool = True,
     seed: int = 0,
     chunk: int = 512,
+    progress: bool | Callable[[int], object] = False,
 ) -> Evaluation:
-    """Rank the k-step prediction of every episode, from its first frame, for each k of ``steps``."""
+    """Rank the k-step prediction of every episode, from its first frame, for each k of ``steps``.
+
+    ``progress`` shows a bar with the time left; or it is called with the number of frames that were embedded.
+    """
     if not isinstance(rollouts, Rollouts):
         raise HowmError(f"{type(rollouts).__name__} cannot be evaluated, Rollouts can; wrap it: Rollouts(episodes)")
     for k in steps:
         if not 1 <= k <= rollouts.steps:
             raise HowmError(f"{k} steps cannot be evaluated on episodes of {rollouts.steps} steps; make longer ones")
-    with evaluating(model):
-        scores = _evaluate(model, rollouts, steps, controls, seed, chunk)
+    with evaluating(model), ExitStack() as stack:
+        if progress is True:
+            progress = stack.enter_context(bar(frames_to_embed(rollouts, steps), "evaluate")).update
+        scores, ranks = _evaluate(model, rollouts, steps, controls, seed, chunk, progress or None)
     hard_pool = "earlier frames only" if rollouts.episodes.states is None else "near misses"
-    return Evaluation(scores.pop("model"), {name: scores[name] for name in CONTROLS if name in scores}, hard_pool)
+    shown = {name: scores[name] for name in CONTROLS if name in scores}
+    return Evaluation(scores.pop("model"), shown, hard_pool, ranks)
+
+
+def frames_to_embed(rollouts: Rollouts, steps: Sequence[int]) -> int:
+    """How much work an evaluation is; what it will take is nearly proportional."""
+    return len(rollouts) * _frames_of_query(steps)
+
+
+def _frames_of_query(steps: Sequence[int]) -> int:
+    return max(steps) + 1 + NEAR_MISSES * len(steps)
 
 
 def _evaluate(
-    model: WorldModel, rollouts: Rollouts, steps: Sequence[int], controls: bool, seed: int, chunk: int
-) -> dict[str, Scores]:
-    """The scores of the model and of the controls, by name."""
+    model: WorldModel, rollouts: Rollouts, steps: Sequence[int], controls: bool, seed: int, chunk: int,
+    advance: Callable[[int], object] | None,
+) -> tuple[dict[str, Scores], dict[Pool, dict[str, np.ndarray]]]:  # fmt: skip
+    """The scores of the model and of the controls, by name; and the ranks of the model's predictions."""
     predictions = predict(model, rollouts, steps, chunk)
     nothing = {"do_nothing": predictions[0]} if controls else {}
     pools = {k: _Pool.make(rollouts, k, seed) for k in steps}
     predicted = {k: {"model": predictions[k]} | nothing for k in steps}
     found: dict[str, Scores] = {}
-    for k, compared in compare(model, rollouts, pools, predictions[0], predicted, chunk).items():
+    found_ranks: dict[Pool, dict[str, np.ndarray]] = {}
+
+    def embedded(queries: int) -> None:
+        if advance is not None:
+            advance(queries * _frames_of_query(steps))
+
+    for k, compared in compare(model, rollouts, pools, predictions[0], predicted, chunk, embedded).items():
         for one in (compared, *(control_predictions(pools[k], seed) if controls else ())):
             for name, ranks in _ranks(one, pools[k]).items():
                 for kind, some in zip(get_args(Pool), ranks, strict=True):
                     interval = np.random.default_rng([seed, _STREAM, k])
                     metrics = summarise(some, rollouts.scene_index, interval)
                     found.setdefault(name, {}).setdefault(kind, {})[str(k)] = metrics
-    return found
+                    if name == "model":
+                        found_ranks.setdefault(kind, {})[str(k)] = some
+    return found, found_ranks
 
 
 @torch.no_grad()

@@ -15,9 +15,10 @@ from howm.data.rollouts import Rollouts
 from howm.data.storage import load_certified
 from howm.errors import HowmError
 from howm.evaluation.audit import audit
-from howm.evaluation.diagnosis import can_diagnose, diagnose
+from howm.evaluation.diagnosis import EPISODES, can_diagnose, diagnose
 from howm.evaluation.episodes import (
     EvaluationData,
+    digest,
     episodes_of,
     fresh_episodes,
     matched,
@@ -25,18 +26,21 @@ from howm.evaluation.episodes import (
     unseen_label,
 )
 from howm.evaluation.equivariance import equivariance_error
-from howm.evaluation.evaluate import EVALUATION_VERSION, evaluate
+from howm.evaluation.evaluate import EVALUATION_VERSION, evaluate, frames_to_embed
 from howm.evaluation.segmentation import segmentation
 from howm.files import file_hash
 from howm.models.registry import METHODS
 from howm.models.world_model import WorldModel
+from howm.progress import progress as bar
 from howm.runs.checkpoint import load_checkpoint
 from howm.runs.directory import read_metrics
 from howm.runs.locate import find_checkpoint, find_data, rebuild
 from howm.runs.provenance import versions, world_title
+from howm.runs.ranks import QueryRanks, ranks_path, write_ranks
 from howm.runs.result import Pool, RunResult, Scores, refuse_other_data, result_path, setting_name, write_result
 
 Place = str | os.PathLike[str]
+_DIAGNOSIS_FRAMES = 100  # that a diagnosis is worth, for each of its episodes: only to say how far an evaluation is
 
 
 def evaluate_run(
@@ -44,6 +48,7 @@ def evaluate_run(
     steps: Sequence[int] = (1, 5, 10), fresh_seed: int | None = None, episodes: int | None = None,
     equivariance: bool = False, hard_binding: bool = False, infer_count: int | None = None,
     method: str | None = None, title: str | None = None, seed: int = 0, force: bool = False,
+    ranks: bool = False, progress: bool = False,
 ) -> RunResult:  # fmt: skip
     """Evaluate the best model of a run, or a model object, and write the result to ``out``.
 
@@ -52,7 +57,8 @@ def evaluate_run(
     ``seed``, by default the name of its class and 0. ``out`` are .json files, or folders of results as `howm report`
     reads them; a result of other data there is replaced with ``force`` only. ``hard_binding`` sends each object's
     actions to one slot, where the model's own binding is soft; ``infer_count`` does not tell it how many objects there
-    are, only how many there may be.
+    are, only how many there may be. ``ranks`` also writes, beside each result, the rank of every query, for
+    `howm.compare`. ``progress`` shows how far it is and the time left.
     """
     if not steps or min(steps) < 1:
         raise HowmError(f"steps must be 1 or more, got {list(steps)}")
@@ -86,28 +92,42 @@ def evaluate_run(
     if most is not None and len(chosen.unseen) > most:
         raise HowmError(
             f"{about['method']} matches slots with slots: ranking among {len(chosen.unseen)} references "
-            "would take hours; give --episodes 500"
+            "would take hours; give `episodes=500`"
         )
-    result = RunResult(status="ok", **about, k=chosen.k, **_measure(found, chosen, steps, equivariance))
+    measured, by_query = _measure(found, chosen, steps, equivariance, progress)
+    result = RunResult(status="ok", **about, k=chosen.k, **measured)
     if fresh_seed is not None and not isinstance(model, WorldModel) and not (hard_binding or infer_count):
         result = replace(result, audit=audit(Path(model), result.scores, result.references, EVALUATION_VERSION))
     for target in targets:
         write_result(result, target)
+        if ranks:
+            write_ranks(by_query, ranks_path(target))
     return result
 
 
-def _measure(model: WorldModel, chosen: EvaluationData, steps: Sequence[int], equivariance: bool) -> dict[str, Any]:
-    """What a result says that has to be computed."""
-    on_unseen = evaluate(model, Rollouts(chosen.unseen), steps)
-    on_seen = evaluate(model, Rollouts(chosen.seen), steps, controls=False).model
+def _measure(
+    model: WorldModel, chosen: EvaluationData, steps: Sequence[int], equivariance: bool, progress: bool
+) -> tuple[dict[str, Any], QueryRanks]:
+    """What a result says that has to be computed, and the rank of every query in unseen scenes."""
     # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
-    gaps = []
-    for seen, unseen in matched(chosen.seen, chosen.unseen):
-        scores = on_seen, on_unseen.model
-        if seen is not chosen.seen:
-            first, second = (evaluate(model, Rollouts(some), steps, controls=False).model for some in (seen, unseen))
-            scores = first, second
-        gaps.append({pool: _gap(*scores, pool) for pool in on_seen})
+    pairs = matched(chosen.seen, chosen.unseen)
+    more = [] if pairs[0][0] is chosen.seen else [Rollouts(part) for pair in pairs for part in pair]
+    unseen, seen = Rollouts(chosen.unseen), Rollouts(chosen.seen)
+    diagnosed = can_diagnose(model, unseen)
+    work = [frames_to_embed(one, steps) for one in (unseen, seen, *more)]
+    diagnosis_work = min(EPISODES, len(chosen.unseen)) * _DIAGNOSIS_FRAMES if diagnosed else 0
+    with bar(sum(work) + diagnosis_work, "evaluate", show=progress) as shown:
+        on_unseen = evaluate(model, unseen, steps, progress=shown.update)
+        on_seen, *others = (
+            evaluate(model, one, steps, controls=False, progress=shown.update).model for one in (seen, *more)
+        )
+        binding = diagnose(model, unseen, min(5, chosen.unseen.steps)) if diagnosed else None
+        shown.update(diagnosis_work)
+    compared = zip(others[::2], others[1::2], strict=True) if more else [(on_seen, on_unseen.model)]
+    gaps = [{pool: _gap(*scores, pool) for pool in on_seen} for scores in compared]
+    by_query = QueryRanks(
+        digest(chosen.unseen), on_unseen.hard_pool, EVALUATION_VERSION, chosen.unseen.scene_index, on_unseen.ranks
+    )
     return {
         "privileged": model.privileged,
         "hard_pool": on_unseen.hard_pool,
@@ -119,13 +139,12 @@ def _measure(model: WorldModel, chosen: EvaluationData, steps: Sequence[int], eq
         "controls": on_unseen.controls,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "segmentation": segmentation(model, chosen.unseen) if chosen.unseen.states is not None else None,
-        "binding": diagnose(model, Rollouts(chosen.unseen), min(5, chosen.unseen.steps))
-        if can_diagnose(model, Rollouts(chosen.unseen)) else None,
+        "binding": binding,
         "equivariance": equivariance_error(model, chosen.unseen, np.random.default_rng(0)).to_json()
         if equivariance else None,
         "data": chosen.source,
         "evaluation_version": EVALUATION_VERSION,
-    }  # fmt: skip
+    }, by_query  # fmt: skip
 
 
 def _gap(seen: Scores, unseen: Scores, pool: Pool) -> dict[str, float]:

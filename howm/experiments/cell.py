@@ -136,7 +136,7 @@ def _evaluate(job: Evaluate) -> None:
     from howm.training.run import keep_freed_memory
 
     keep_freed_memory()
-    evaluate_run(job.run, out=Path(job.run) / "results.json", steps=job.steps, episodes=job.episodes)
+    evaluate_run(job.run, out=Path(job.run) / "results.json", steps=job.steps, episodes=job.episodes, progress=True)
 
 
 def main(parent: int) -> int:

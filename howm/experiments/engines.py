@@ -47,7 +47,7 @@ def _refuse_silence(address: str | None) -> None:
             socket.create_connection((host, int(port)), timeout=10).close()
         except OSError as error:
             raise HowmError(
-                f"no Ray cluster answers at {address} ({error}); start one or leave out --address"
+                f"no Ray cluster answers at {address} ({error}); start one or leave out `address`"
             ) from error
 
 
@@ -55,7 +55,7 @@ def _refuse_waiting(nodes: Sequence[Mapping[str, float]], asked: Mapping[str, fl
     """Ray would wait in silence for a node that has what no node has."""
     if not any(all(node.get(name, 0) >= amount for name, amount in asked.items()) for node in nodes):
         wanted = ", ".join(f"{name} {amount:,g}" for name, amount in asked.items() if amount)
-        raise HowmError(f"no node of the Ray cluster has {wanted}; give fewer --threads, --gpus or --memory-mb")
+        raise HowmError(f"no node of the Ray cluster has {wanted}; give fewer `threads`, `gpus` or `memory_mb`")
 
 
 def run_on_ray(
@@ -68,7 +68,7 @@ def run_on_ray(
     try:
         import ray
     except ImportError as error:
-        raise HowmError("Ray is not installed; pip install 'howm[ray]' or use --engine local") from error
+        raise HowmError("Ray is not installed; pip install 'howm[ray]' or use the engine local") from error
     found: dict[PlannedRun, str] = {}
     started = not ray.is_initialized()
     if started:
@@ -77,7 +77,7 @@ def run_on_ray(
             ray.init(address=address, logging_level="error", log_to_driver=False)
         except (ConnectionError, ValueError) as error:
             raise HowmError(
-                f"no Ray cluster answers at {address} ({str(error).splitlines()[0]}); start one or leave out --address"
+                f"no Ray cluster answers at {address} ({str(error).splitlines()[0]}); start one or leave out `address`"
             ) from error
     try:
         memory = {} if sweep.memory_mb is None else {"memory": int(sweep.memory_mb * 2**20)}

@@ -93,14 +93,14 @@ class Sweep:
         if self.config_path.exists():
             other = Sweep.open(self.folder).config.first_mismatch(self.config)
             if other:
-                raise HowmError(f"{self.folder} was begun with {other}; choose another --out")
+                raise HowmError(f"{self.folder} was begun with {other}; choose another folder")
         self.config.check()  # refuses names of one's own that only a file has given
         self.typed = self.config.typed
         for run in self.config.runs():
             other = self._first_mismatch(run)
             if other:
                 path = self.result_path(run)
-                raise HowmError(f"{path} was made with {other}; choose another --results, or remove it")
+                raise HowmError(f"{path} was made with {other}; choose another folder of `results`, or remove it")
         try:
             self.results.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.results):

@@ -125,7 +125,7 @@ def matched_distance(
     *batch, queries, size = predictions.shape
     total = references.shape[-2]
     if total > MATCHED_REFERENCES:
-        raise HowmError(f"matching slots with {total} references takes hours; give --episodes 500")
+        raise HowmError(f"matching slots with {total} references takes hours; give `episodes=500`")
     ours = predictions.detach().reshape(-1, queries, slots, 1, size // slots)
     theirs = references.detach().reshape(-1, total, 1, slots, size // slots)
     found = np.empty((len(ours), queries, total))

@@ -89,12 +89,12 @@ def words(text: str) -> str:
 
 @dataclass(frozen=True)
 class Strip:
-    """A row of dots, and of rings for what others report."""
+    """A row of dots, and of short lines for what they have to beat."""
 
     name: str
     style: str
     dots: tuple[float, ...]
-    rings: tuple[float, ...] = ()
+    floors: tuple[float, ...] = ()
 
 
 def draw_strips(title: str, strips: Sequence[Strip]) -> str:
@@ -112,12 +112,59 @@ def draw_strips(title: str, strips: Sequence[Strip]) -> str:
     for i, strip in enumerate(strips):
         y = top + row * (i + 0.5) - 4
         parts.append(f'<text class="name" x="{left - 10}" y="{y + 3.5}" text-anchor="end">{words(strip.name)}</text>')
-        rings = "".join(f'<circle cx="{x(value):.1f}" cy="{y}" r="3.4"/>' for value in strip.rings)
+        floors = "".join(
+            f'<line x1="{x(value):.1f}" x2="{x(value):.1f}" y1="{y - 5}" y2="{y + 5}"/>' for value in strip.floors
+        )
         dots = "".join(f'<circle cx="{x(value):.1f}" cy="{y}" r="3.4"/>' for value in strip.dots)
-        parts.append(f'<g class="{css(strip.style)} ring">{rings}</g><g class="{css(strip.style)} dot">{dots}</g>')
-    said = "; ".join(f"{strip.name} {min(strip.dots):.1f} to {max(strip.dots):.1f}" for strip in strips if strip.dots)
+        parts.append(f'<g class="control floor">{floors}</g><g class="{css(strip.style)} dot">{dots}</g>')
+    said = "; ".join(f"{strip.name} {_range(strip.dots)}" for strip in strips if strip.dots)
     label = escape(f"{title}: {said}.")
     return f'<svg viewBox="0 0 340 {bottom + 14}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.1f}", f"{max(values):.1f}"
+    return low if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and the interval around it, in a row of its own."""
+
+    name: str
+    style: str
+    value: float
+    low: float
+    high: float
+
+
+def draw_intervals(title: str, rows: Sequence[Interval]) -> str:
+    """Intervals one below the other, on one axis that has zero."""
+    left, top, row, right = 150, 12, 21, 470
+    bottom = top + row * len(rows)
+    least, most = min(0.0, *(one.low for one in rows)), max(0.0, *(one.high for one in rows))
+    room = 0.06 * (most - least) or 1.0
+    least, most = least - room, most + room
+
+    def x(value: float) -> float:
+        return left + (right - left) * (value - least) / (most - least)
+
+    parts = []
+    for tick in ticks(least, most, log=False):
+        kind = "zero" if tick == 0 else "grid"
+        parts.append(f'<line class="{kind}" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{top - 6}" y2="{bottom - 4}"/>')
+        label = f"{tick:+z,.10g}".replace("-", "−") if tick else "0"
+        parts.append(f'<text class="tick" x="{x(tick):.1f}" y="{bottom + 9}" text-anchor="middle">{label}</text>')
+    for i, one in enumerate(rows):
+        y = top + row * (i + 0.5) - 4
+        parts.append(f'<text class="name" x="{left - 10}" y="{y + 3.5}" text-anchor="end">{words(one.name)}</text>')
+        parts.append(
+            f'<g class="{css(one.style)} dot"><path d="M{x(one.low):.1f} {y}L{x(one.high):.1f} {y}"/>'
+            f'<circle cx="{x(one.value):.1f}" cy="{y}" r="3.4"/></g>'
+        )
+    said = "; ".join(f"{one.name} {one.value:+.2f}, {one.low:+.2f} to {one.high:+.2f}" for one in rows)
+    label = escape(f"{title}: {said}.")
+    return f'<svg viewBox="0 0 480 {bottom + 14}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
 def draw(chart: Chart) -> str:

@@ -1,6 +1,6 @@
 """The charts of the page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import mean
@@ -10,7 +10,7 @@ from howm.report.charts import OTHERS, SIZES, Chart, Line, Strip, css, draw, dra
 from howm.report.published import published
 from howm.report.results_folder import Measure, Results, control, ended, megabytes, minutes, score
 from howm.report.tables.beyond import negative_groups
-from howm.report.tables.entries import ENCODER, POOLS
+from howm.report.tables.entries import POOLS
 from howm.runs.result import Pool, RunResult
 
 
@@ -28,33 +28,39 @@ class Figure:
 
 
 def glance(results: Results) -> str | None:
-    """All methods in one look: five steps ahead, in unseen scenes of five objects."""
+    """All methods in one look: the hard pool in unseen scenes, a dot for each setting, beside their own controls."""
+    steps = results.headline_steps()
+    if steps is None:
+        return None
+    runs = [run for run in results.finished() if run.n > run.k] or results.finished()
     strips = []
-    runs = [run for env, some in _panels(results) for run in some if run.n > run.k]
-    for method in results.methods():
+    for method in _methods(results, runs):
         own = [run for run in runs if run.method == method]
-        cells = dict.fromkeys((run.world, run.n) for run in own)
-        found = [_mean([run for run in own if (run.world, run.n) == cell], score("hard", "5")) for cell in cells]
-        theirs = [y for env in results.worlds() for n, y in _papers(env, method) if n > 5 and y is not None]
-        dots = tuple(y for y in found if y is not None)
-        if dots or (theirs and method != "howm-paper"):
-            strips.append(Strip(results.method_title(method), style_of(results, method), dots, tuple(theirs)))
-    settings = dict.fromkeys((run.world, run.n) for run in runs)
-    found = [_nothing([run for run in runs if (run.world, run.n) == one], "hard", "5") for one in settings]
-    strips.append(Strip("do nothing", "control", tuple(y for y in found if y is not None)))
-    return draw_strips("MRR in the hard pool after five steps", strips) if runs else None
+        settings = [[run for run in own if run.setting == setting] for setting in dict.fromkeys(r.setting for r in own)]
+        dots = [_mean(some, score("hard", steps)) for some in settings]
+        floors = [_mean(some, control("do_nothing", "hard", steps)) for some in settings]
+        strips.append(Strip(results.method_title(method), style_of(results, method), _known(dots), _known(floors)))
+    return draw_strips(f"MRR in the hard pool after {steps} steps", strips)
+
+
+def _known(values: Sequence[float | None]) -> tuple[float, ...]:
+    return tuple(value for value in values if value is not None)
 
 
 # Charts.
 
-NOTHING = f"do nothing ({ENCODER}'s encoder)"
-ABOUT_NOTHING = (
-    f"Doing nothing is {ENCODER}'s own encoding of the first frame; it is missing where {ENCODER} was not run."
-)
+NOTHING = "doing nothing, with the encoder of each"
 
 
 def draw_figures(results: Results) -> list[Figure]:
-    figures = [_by_size(results), _by_steps(results), _by_cost(results), *_curves(results), _negatives(results)]
+    """What can be drawn of the runs: a chart over sizes needs two of them. The hard pool comes first."""
+    figures = [
+        *(_by_size(results, pool) for pool in POOLS),
+        *(_by_steps(results, pool) for pool in POOLS),
+        _by_cost(results),
+        _curves(results),
+        _negatives(results),
+    ]
     return [figure for figure in figures if figure is not None]
 
 
@@ -102,82 +108,88 @@ def _sizes(runs: Sequence[RunResult]) -> tuple[float, ...]:
     return tuple(n for n in sorted({run.n for run in runs}) if n != 20 or len({run.n for run in runs}) < 5)
 
 
-def _panels(results: Results) -> Iterator[tuple[str, list[RunResult]]]:
-    """The worlds, with their runs of five objects in a scene."""
-    for env in results.worlds():
-        yield env, ended(results.of(env, k=5))
+def _studies(results: Results, sizes: int = 1) -> list[tuple[str, list[RunResult]]]:
+    """The title and the finished runs of each world and K that has been run with at least so many library sizes."""
+    found = [(results.study_title(world, k), ended(results.of(world, k))) for world, k in results.studies()]
+    return [(title, runs) for title, runs in found if len({run.n for run in runs}) >= sizes]
 
 
-def _by_size(results: Results) -> Figure | None:
-    panels = []
-    for env, runs in _panels(results):
-        for pool, name in POOLS.items():
-            lines = _lines(results, runs, score(pool, "5"))
-            if pool == "paper":
-                lines += [
-                    Line(f"{results.method_title(method)} in the paper", f"m-{method} theirs", points, "ring")
-                    for method in PAPER_METHODS
-                    if method != "howm-paper" and (points := _papers(env, method))
-                ]
-            else:
-                sizes = sorted({run.n for run in runs})
-                still = [(n, _nothing([run for run in runs if run.n == n], pool, "5")) for n in sizes]
-                lines.append(Line(NOTHING, "control", tuple(still)))
-            title = f"{results.world_title(env)}, {name}"
-            panels.append(draw(Chart(title, "objects in the library", "MRR, %", tuple(lines),
-                                     _sizes(runs), log_x=True, y_range=(0, 100))))  # fmt: skip
-    note = (
-        "MRR on unseen scenes after five steps. At N = K = 5 nothing is unseen. Rings are the paper's numbers. "
-        f"{ABOUT_NOTHING}"
-    )
-    everything = [run for _, runs in _panels(results) for run in runs]
+def _by_size(results: Results, pool: Pool) -> Figure | None:
+    steps, studies = results.headline_steps(), _studies(results, 2)
+    if steps is None or not studies:
+        return None
+    panels, everything, theirs_too = [], [], False
+    for title, runs in studies:
+        lines = _lines(results, runs, score(pool, steps))
+        for method in _methods(results, runs):
+            own = [run for run in runs if run.method == method]
+            still = _against_n(own, control("do_nothing", pool, steps))
+            lines.append(Line(f"doing nothing, encoder of {results.method_title(method)}", "control", still, "none"))
+            theirs = _papers(own) if pool == "paper" and steps == "5" else ()
+            if theirs:
+                lines.append(Line(f"{results.method_title(method)} in the paper", f"m-{method} theirs", theirs, "ring"))
+                theirs_too = True
+        panels.append(draw(Chart(title, "objects in the library", "MRR, %", tuple(lines), _sizes(runs), log_x=True,
+                                 y_range=(0, 100))))  # fmt: skip
+        everything += runs
+    note = f"MRR in unseen scenes after {steps} steps." + _nothing_unseen(everything)
+    note += " Rings are the paper's numbers of the same methods and sizes." if theirs_too else ""
     legend = _legend(results, everything, (NOTHING, "control"))
-    return Figure("MRR by library size", note, tuple(panels), legend) if panels else None
+    return Figure(f"MRR by library size, {POOLS[pool]}", note, tuple(panels), legend)
 
 
-def _papers(env: str, method: str) -> tuple[tuple[float, float | None], ...]:
-    found = [(n, published(env, method, n, 5)) for n in (5, 10, 20, 30)]
-    return tuple((n, theirs.mrr_5) for n, theirs in found if theirs is not None)
+def _nothing_unseen(runs: Sequence[RunResult]) -> str:
+    return " Where N = K, nothing is unseen." if any(run.n == run.k for run in runs) else ""
 
 
-def _by_steps(results: Results) -> Figure | None:
-    panels = []
-    everything = [run for _, runs in _panels(results) for run in runs]
-    for env, runs in _panels(results):
-        for pool, name in POOLS.items():
-            for n in sorted({run.n for run in results.paper(env)}):
-                some = [run for run in runs if run.n == n]
-                steps = sorted({int(k) for run in some for k in run.scores["unseen"][pool]})
-                lines = []
-                for method in _methods(results, some):
-                    own = [run for run in some if run.method == method]
-                    found = [(k, _mean(own, score(pool, str(k)))) for k in steps]
-                    points = tuple((float(k), y) for k, y in found if y is not None)
-                    lines.append(Line(results.method_title(method), style_of(results, method), points))
-                still = [(float(k), _nothing(some, pool, str(k))) for k in steps]
-                lines.append(Line(NOTHING, "control", tuple((k, y) for k, y in still if y is not None)))
-                title = f"{results.world_title(env)}, N = {n}, {name}"
-                panels.append(draw(Chart(title, "steps", "MRR, %", tuple(lines), tuple(steps), log_x=True,
-                                         y_range=(0, 100))))  # fmt: skip
-    note = f"MRR on unseen scenes. {ABOUT_NOTHING}"
+def _papers(runs: Sequence[RunResult]) -> tuple[tuple[float, float | None], ...]:
+    """The paper's numbers that belong to some runs of one method, after five steps."""
+    found = {run.n: published(run.world, run.method, run.n, run.k) for run in runs}
+    return tuple((n, theirs.mrr_5) for n, theirs in sorted(found.items()) if theirs is not None)
+
+
+def _by_steps(results: Results, pool: Pool) -> Figure | None:
+    panels, everything = [], []
+    for title, runs in _studies(results):
+        for n in sorted({run.n for run in runs}):
+            some = [run for run in runs if run.n == n]
+            steps = sorted({int(k) for run in some for k in run.scores["unseen"][pool]})
+            if len(steps) < 2:
+                continue
+            lines = []
+            for method in _methods(results, some):
+                own = [run for run in some if run.method == method]
+                name = results.method_title(method)
+                lines.append(Line(name, style_of(results, method), _against_steps(own, steps, pool)))
+                still = _against_steps(own, steps, pool, "do_nothing")
+                lines.append(Line(f"doing nothing, encoder of {name}", "control", still, "none"))
+            panels.append(draw(Chart(f"{title}, N = {n}", "steps", "MRR, %", tuple(lines), tuple(steps), log_x=True,
+                                     y_range=(0, 100))))  # fmt: skip
+            everything += some
+    if not panels:
+        return None
+    note = "MRR in unseen scenes." + _nothing_unseen(everything)
     legend = _legend(results, everything, (NOTHING, "control"))
-    return Figure("MRR by steps", note, tuple(panels), legend) if panels else None
+    return Figure(f"MRR by steps, {POOLS[pool]}", note, tuple(panels), legend)
 
 
-def _nothing(runs: Sequence[RunResult], pool: Pool, steps: str) -> float | None:
-    """What predicting no change has, seen through one and the same encoder."""
-    return _mean([run for run in runs if run.method == ENCODER], control("do_nothing", pool, steps))
+def _against_steps(
+    runs: Sequence[RunResult], steps: Sequence[int], pool: Pool, of: str | None = None
+) -> tuple[tuple[float, float | None], ...]:
+    """Means of runs, or of one of their controls."""
+    found = [(k, _mean(runs, score(pool, str(k)) if of is None else control(of, pool, str(k)))) for k in steps]
+    return tuple((float(k), y) for k, y in found if y is not None)
 
 
 def _by_cost(results: Results) -> Figure | None:
     kinds: dict[str, Measure] = {"CPU minutes": minutes, "peak memory, MB": megabytes}
-    panels = []
-    everything = [run for _, runs in _panels(results) for run in runs]
-    for env, runs in _panels(results):
+    panels, everything = [], []
+    for title, runs in _studies(results, 2):
         for name, measure in kinds.items():
             lines = tuple(_lines(results, runs, measure))
-            title = f"{results.world_title(env)}, {name}"
-            panels.append(draw(Chart(title, "objects in the library", name, lines, _sizes(runs), log_x=True)))
+            panels.append(draw(Chart(f"{title}, {name}", "objects in the library", name, lines, _sizes(runs),
+                                     log_x=True)))  # fmt: skip
+        everything += runs
     note = "Of training, on CPU cores; what the machine did beside it is not known."
     return Figure("Cost by library size", note, tuple(panels), _legend(results, everything)) if panels else None
 
@@ -206,25 +218,28 @@ def _curve_chart(title: str, lines: Sequence[tuple[str, str, RunResult]]) -> str
     return draw(Chart(title, "step", "held-out loss", drawn, tuple(ticks(0, last, False)), log_y=True, rules=phases))
 
 
-def _curves(results: Results) -> list[Figure]:
+def _curves(results: Results) -> Figure | None:
     runs = [run for run in results.finished() if run.curve]
     sizes = sorted({run.n for run in runs})
     panels = []
     for env, k, method in dict.fromkeys((run.world, run.k, run.method) for run in runs):
         some = [run for run in runs if (run.world, run.k, run.method) == (env, k, method)]
-        title = f"{results.world_title(env)}, {results.method_title(method)}" + ("" if k == 5 else f", K = {k}")
+        title = f"{results.study_title(env, k)}, {results.method_title(method)}"
         lines = [(f"N = {run.n}, seed {run.seed}", f"size-{sizes.index(run.n) % SIZES}", run) for run in some]
         panels.append(_curve_chart(title, lines))
-    note = (
-        "Loss on held-out training episodes. At an upright line the representation ends and the transition begins "
-        "(a line for each length, where runs differ in it); of MONet, whose first loss is a likelihood, the error of "
-        "its reconstructions is shown."
-    )
+    note = "Loss on held-out training episodes."
+    if any(_phase(run) for run in runs):
+        note += (
+            " At an upright line the representation ends and the transition begins (a line for each length, where runs "
+            "differ in it)."
+        )
+    if any(row["held_out_loss"] <= 0 for run in runs for row in run.curve if row["step"] <= _phase(run)):
+        note += " Where the first loss is a likelihood, the error of reconstructions is shown."
     legend = tuple((f"N = {n}", f"size-{i % SIZES}") for i, n in enumerate(sizes))
-    return [Figure("Learning curves", note, tuple(panels), legend)] if panels else []
+    return Figure("Learning curves", note, tuple(panels), legend) if panels else None
 
 
-def _negatives(results: Results) -> Figure:
+def _negatives(results: Results) -> Figure | None:
     groups = negative_groups(results)
     marks = {"controlled": "dot", "uncontrolled": "halo"}  # both are seen where they are equal
     panels = []
@@ -249,7 +264,7 @@ def _negatives(results: Results) -> Figure:
         if curves:
             panels.append(_curve_chart(f"{results.world_title(env)}, held-out loss", curves))
     if not panels:
-        return Figure("Controlled negatives", "Missing: there is no folder negatives with runs of Σ_N-CSWM.", ())
+        return None
     note = (
         "Σ_N-CSWM after five steps, with half of the negatives from the same scene (controlled, dots) and without "
         "(uncontrolled, rings)."

@@ -6,6 +6,7 @@ It needs nothing from elsewhere and holds no clock: the same results give the sa
 from contextlib import ExitStack
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from howm.errors import HowmError
 from howm.files import atomic_write, refuse_links
@@ -63,22 +64,32 @@ def _is_report(page: Path) -> bool:
     return page.is_file() and '<p class="eyebrow">howm ' in page.read_text(encoding="utf-8", errors="replace")
 
 
-def _page(folder: Path, results: Results, tables: dict[str, list[Table]]) -> str:
+def render_template(name: str, **values: Any) -> str:
+    """A page of this folder, with its style sheet inside."""
     try:
         import jinja2
+    except ImportError as error:
+        raise HowmError(f"a page needs {error.name}, which is not installed; pip install 'howm[viz]'") from error
+    here = Path(__file__).parent
+    loader = jinja2.FileSystemLoader(here)
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    style = (here / "page.css").read_text(encoding="utf-8")
+    return environment.get_template(name).render(version=__version__, style=style, **values)
+
+
+def _page(folder: Path, results: Results, tables: dict[str, list[Table]]) -> str:
+    try:
         import matplotlib  # noqa: F401  # for the pictures: said before any work
         from markupsafe import Markup
     except ImportError as error:
         raise HowmError(f"a report needs {error.name}, which is not installed; pip install 'howm[viz]'") from error
-    here = Path(__file__).parent
-    loader = jinja2.FileSystemLoader(here)
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     pictures, unseen = draw_pictures(folder, results)
-    return environment.get_template("page.html").render(
-        version=__version__,
-        style=(here / "page.css").read_text(encoding="utf-8"),
+    return render_template(
+        "page.html",
         summary=[Markup(prose(text.replace(" %", "\u00a0%"))) for text in summary(results)],
         glance=glance(results),
+        glance_steps=results.headline_steps(),
+        nothing_unseen=all(run.n == run.k for run in results.finished()),
         sections={
             name: [to_html(table, _anchor(name, i)) for i, table in enumerate(some)] for name, some in tables.items()
         },

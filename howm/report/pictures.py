@@ -6,6 +6,7 @@ from pathlib import Path
 
 from howm.errors import HowmError
 from howm.report.results_folder import Results, ended
+from howm.runs.result import file_name
 
 
 @dataclass(frozen=True)
@@ -23,56 +24,48 @@ class Picture:
 
 
 def draw_pictures(folder: Path, results: Results) -> tuple[list[Picture], list[str]]:
-    """Slots, bindings and predictions of one HOWM in each world, and why there are none of the others."""
+    """Slots, bindings and predictions of one run of each world, if it is in the folder; and why there are none."""
     from howm.draw.figures import as_png, figures
     from howm.evaluation.episodes import fresh_episodes
     from howm.runs.checkpoint import load_checkpoint
-    from howm.runs.locate import rebuild
+    from howm.runs.locate import find_checkpoint, rebuild
 
     pictures, unseen = [], []
-    for env in dict.fromkeys(run.world for run in results.grid):
-        found = _model(folder, results, env)
-        if found is None:
+    for world in dict.fromkeys(run.world for run in results.grid):
+        place = _run(folder, results, world)
+        if place is None:
             continue
-        path, whose = found
         try:
-            checkpoint = load_checkpoint(path)
+            checkpoint = load_checkpoint(find_checkpoint(place))
             model = rebuild(checkpoint)
             data = checkpoint.record.data
             drawn = figures(model, fresh_episodes(checkpoint, 10, 0, 100).unseen, 0, 10)
         except HowmError as error:
-            unseen.append(f"{results.world_title(env)}: {error}.")
+            unseen.append(f"{results.world_title(world)}: {error}.")
             continue
-        world = f"{results.world_title(env)}, N = {data.n}, K = {data.k}"
+        title = f"{results.world_title(world)}, N = {data.n}, K = {data.k}"
         scene = "an unseen scene" if data.n > data.k else "the one scene that exists"
         texts = {
             "rollout": f"Ten steps in {scene}: the truth above, below what the model predicts from the first frame and "
             "the actions alone.",
             "binding": "Two frames, their slots, the binding M of actions to slots, the bound action, and the "
             "predicted and the true state lifted to all library objects.",
+            "masks": "A frame, and the masks by which the model takes it apart.",
         }
+        whose = f"Of the run {place.relative_to(folder / 'runs')}."
         pictures += [
-            Picture(f"{world}, {name}", f"{texts[name]} {whose}", as_png(drawn[name]))
+            Picture(f"{title}, {name}", f"{texts[name]} {whose}", as_png(drawn[name]))
             for name in texts
             if name in drawn
         ]
     return pictures, unseen
 
 
-def _model(folder: Path, results: Results, env: str) -> tuple[Path, str] | None:
-    """The checkpoint of a HOWM of this folder, or of one of the package for the same world, and whose it is."""
-    from howm.runs.checkpoint import load_checkpoint
-    from howm.runs.locate import find_checkpoint, shipped
-
-    runs = ended(results.of(env, method="howm"))
-    for run in sorted(runs, key=lambda run: (run.n == run.k, run.k != 5, run.n, run.seed)):
-        name = f"{run.setting}/howm-seed{run.seed}"
-        if (folder / "runs" / name).is_dir():
-            return find_checkpoint(folder / "runs" / name), f"Of the run {name}."
-    worlds = {(run.n, run.k) for run in runs}
-    for name in shipped():
-        data = load_checkpoint(find_checkpoint(name)).record.data
-        if data.world == env and (data.n, data.k) in worlds:
-            note = f"Of the model {name} that comes with the package: the runs of these results are not in this folder."
-            return find_checkpoint(name), note
+def _run(folder: Path, results: Results, world: str) -> Path | None:
+    """A run of a world that a sweep has left in its folder: of HOWM, and of the paper's sizes, where there is one."""
+    runs = ended(results.of(world))
+    for run in sorted(runs, key=lambda run: (run.method != "howm", run.n == run.k, run.k != 5, run.n, run.seed)):
+        place = folder / "runs" / run.setting / f"{file_name(run.method)}-seed{run.seed}"
+        if place.is_dir():
+            return place
     return None

@@ -69,25 +69,32 @@ class Results:
         """Worlds with a run that belongs into tables as the paper's are."""
         return list(dict.fromkeys(run.world for run in self.grid if in_paper(run)))
 
-    def methods(self, world: str | None = None) -> list[str]:
-        """The rows of the tables of a world: in the paper's those of its methods, run or not; and all that were run."""
-        runs = [run for run in self._like_paper() if world in (None, run.world)]
-        first = PAPER_METHODS if world is None or world in PAPER_WORLDS else ()
-        run = sorted((run.method for run in runs), key=lambda name: (*PAPER_METHODS, name).index(name))
-        return list(dict.fromkeys((*first, *run)))
+    def studies(self) -> list[tuple[str, int]]:
+        """The worlds and numbers of objects in a scene that were run: each has tables and panels of its own."""
+        return list(dict.fromkeys((run.world, run.k) for run in self.grid))
+
+    def study_title(self, world: str, k: int) -> str:
+        return f"{self.world_title(world)}, K = {k}"
+
+    def methods(self) -> list[str]:
+        """All that were run, the paper's first."""
+        known = (run.method for run in self.everything())
+        return sorted(dict.fromkeys(known), key=lambda name: (*PAPER_METHODS, name).index(name))
+
+    def headline_steps(self) -> str | None:
+        """The number of steps that one number stands for: five, or else the most that were measured."""
+        steps = {k for run in self.finished() for k in run.scores["unseen"]["hard"]}
+        return "5" if "5" in steps else max(steps, key=int, default=None)
 
     def method_title(self, method: str) -> str:
         """The title of a method, as its records have it; of one that only the paper has, the paper's."""
         found = (run.method_title for run in self.everything() if run.method == method)
         return next(found, PAPER_TITLES.get(method, method))
 
-    def _like_paper(self) -> tuple[RunResult, ...]:
+    def everything(self) -> tuple[RunResult, ...]:
         moved = tuple(run for _, run in self.transfer)
         more = (*self.ablation, *self.few_scenes, *self.negatives, *moved, *self.imported)
-        return *self.grid, *self.variants, *more
-
-    def everything(self) -> tuple[RunResult, ...]:
-        return *self._like_paper(), *self.ladder, *self.splits, *self.others
+        return *self.grid, *self.variants, *more, *self.ladder, *self.splits, *self.others
 
     def world_title(self, world: str) -> str:
         """The title of a world, as its records have it."""

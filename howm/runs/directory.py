@@ -44,15 +44,15 @@ class RunDirectory:
         self._writer: Any = None
         try:
             if not resume and (self.last.exists() or self.best.exists()):
-                raise HowmError(f"{path} already holds a run; resume it with --resume or choose another --out")
+                raise HowmError(f"{path} already holds a run; resume it with `resume=True` or choose another `out`")
             begun = any(file.exists() for file in (self.config, self.last, self.best))
             if not begun and path.exists() and any(not file.name.startswith(".") for file in path.iterdir()):
-                raise HowmError(f"{path} holds files that are not of a run; choose another --out")
+                raise HowmError(f"{path} holds files that are not of a run; choose another `out`")
             refuse_links(self.config, self.last, self.best, path / METRICS, path / LOG)
             path.mkdir(parents=True, exist_ok=True)
             remove_leftovers(path)
         except OSError as error:
-            raise HowmError(f"cannot make the run directory {path}: {error.strerror}; choose another --out") from error
+            raise HowmError(f"cannot make the run directory {path}: {error.strerror}; choose another `out`") from error
 
     @property
     def config(self) -> Path:
@@ -74,7 +74,7 @@ class RunDirectory:
             return
         with hold(self.path / ".lock", patience=0) as mine:
             if not mine:
-                raise HowmError(f"another process is training in {self.path}; wait for it or choose another --out")
+                raise HowmError(f"another process is training in {self.path}; wait for it or choose another `out`")
             yield
 
     def begin(self, config: Mapping[str, Any], step: int, tensorboard: bool) -> None:
@@ -110,7 +110,7 @@ class RunDirectory:
                 file.write(line + "\n")
         except OSError as error:
             raise HowmError(
-                f"cannot write {self.path / name}: {error.strerror}; free some space and resume with --resume"
+                f"cannot write {self.path / name}: {error.strerror}; free some space and resume with `resume=True`"
             ) from error
 
 
@@ -118,5 +118,5 @@ def _tensorboard_writer(path: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise HowmError("TensorBoard is not installed; pip install 'howm[log]' or leave out --tensorboard") from error
+        raise HowmError("TensorBoard is not installed; pip install 'howm[log]' or leave out `tensorboard`") from error
     return SummaryWriter(str(path), purge_step=step + 1)

@@ -40,7 +40,8 @@ def find_checkpoint(run: str | os.PathLike[str], which: str = "best") -> Path:
         names = (f"{which}.safetensors", "last.safetensors", MODEL)
         path = next((path / name for name in names if (path / name).is_file()), path)
     if not path.is_file():
-        raise HowmError(f"{run} holds no trained model; train one with `howm train --out {run} ...`")
+        what = "holds no trained model" if os.path.lexists(path) else "is not there"
+        raise HowmError(f"{run} {what}; give the folder of a run, or a model of the package: {', '.join(shipped())}")
     return path
 
 
@@ -48,11 +49,13 @@ def find_data(run: Path, record: RunRecord) -> Path:
     """The dataset that a run was trained with, if it is still there and still the same."""
     written = run / "config.yaml"
     path = read_yaml(str(written)).get("data") if os.path.lexists(written) else None
+    if path is None:
+        raise HowmError(f"{run} does not say where its data is; give `data=FILE` or `fresh_seed=SEED`")
     if not isinstance(path, str) or not os.path.isfile(path):
-        raise HowmError(f"the data of {run} ({short(path)}) is not there; give --data FILE or --fresh-seed S")
+        raise HowmError(f"the data of {run} ({short(path)}) is not there; give `data=FILE` or `fresh_seed=SEED`")
     if file_hash(path) != record.data.hash:
         raise HowmError(
-            f"{shorten(path)} is not the data that {run} was trained with; give --data FILE or --fresh-seed S"
+            f"{shorten(path)} is not the data that {run} was trained with; give `data=FILE` or `fresh_seed=SEED`"
         )
     return Path(path)
 
@@ -68,7 +71,7 @@ def rebuild(checkpoint: Checkpoint, k: int | None = None) -> WorldModel:
     if record.method is None:
         raise HowmError("this checkpoint is of a model of your own: build it and call load_state_dict with its weights")
     if record.progress.phase == "represent":
-        raise HowmError("only the extractor of this run is trained so far; resume with howm train ... --resume")
+        raise HowmError("only the extractor of this run is trained so far; resume its training")
     model = _build(record.method, record, checkpoint.weights())
     if record.data.train_scenes is not None:
         n, k_trained = record.data.n, record.data.k

@@ -261,4 +261,4 @@ def refuse_other_data(path: Path, data: EvaluationSource, force: bool = False) -
         return
     old = read_result(path)
     if old.data is not None and old.data != data:
-        raise HowmError(f"{path} was computed on other data; choose another place, or replace it with --force")
+        raise HowmError(f"{path} was computed on other data; choose another place, or replace it with `force=True`")

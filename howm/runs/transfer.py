@@ -24,7 +24,7 @@ def take_extractor(model: WorldModel, config: RunConfig, path: Path) -> Extracto
     record = checkpoint.record
     group = METHODS[config.method].represents if config.method else None
     if model.frozen_extractor is None or group is None:
-        raise HowmError("this method has no extractor of its own to take over; leave out --extractor")
+        raise HowmError("this method has no extractor of its own to take over; leave out `extractor`")
     if record.method is None:
         raise HowmError(f"{path} is a model of your own, whose extractor is not known; give a run of a method")
     theirs = METHODS[record.method]
@@ -51,5 +51,5 @@ def refuse_seen(extractor: ExtractorOrigin, dataset: Dataset) -> None:
     if seen:
         raise HowmError(
             f"the extractor was trained on {len(seen)} of the evaluation scenes, e.g. {min(seen)}; "
-            "take one that was trained with data of the same --seed"
+            "take one that was trained with data of the same seed"
         )

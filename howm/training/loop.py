@@ -19,6 +19,7 @@ from howm.errors import HowmError
 from howm.models.extractors.quality import slot_quality_report
 from howm.models.registry import METHODS
 from howm.models.world_model import WorldModel
+from howm.progress import progress
 from howm.runs.checkpoint import Checkpoint
 from howm.runs.config import RunConfig
 from howm.runs.directory import RunDirectory
@@ -84,7 +85,7 @@ class Trainer:
         try:
             finished = self._resume_and_train()
         except KeyboardInterrupt:  # also of SIGTERM
-            kept = "nothing is saved yet" if self.saved is None else f"step {self.saved} is saved; resume with --resume"
+            kept = "nothing is saved yet" if self.saved is None else f"step {self.saved} is saved"
             self._note(f"stopped at step {self.step} of {self.steps}: {kept}", show=True)
             raise
         finally:
@@ -140,7 +141,7 @@ class Trainer:
         minutes = self.options.minutes
         deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
         window: list[dict[str, float]] = []
-        with self._progress_bar() as bar:
+        with progress(self.steps, self.phase.name, done=self.step, unit="step", show=self.is_main_process) as bar:
             while self.step < self.steps:
                 if self.step == self.phase.end:
                     self._next_phase()
@@ -298,15 +299,3 @@ class Trainer:
             self.directory.note(text)
             if show:
                 tqdm.write(text, file=sys.stderr)
-
-    def _progress_bar(self) -> "tqdm[Any]":
-        """A bar on a terminal; elsewhere a line in half a minute."""
-        return tqdm(
-            total=self.steps,
-            initial=self.step,
-            disable=not self.is_main_process,
-            unit="step",
-            desc=self.phase.name,
-            mininterval=0.5 if sys.stderr.isatty() else 30.0,
-            dynamic_ncols=True,
-        )

@@ -35,7 +35,7 @@ def train_run(
         refuse_seen(origin, dataset)
         config = replace(config, represent=None)
     if represent_only and (config.represent is None or model.frozen_extractor is None):
-        raise HowmError("there are no slots to train first in this run; leave out --represent-only")
+        raise HowmError("there are no slots to train first in this run; leave out `represent_only`")
     options = FitOptions(resume, minutes, tensorboard, represent_only, data_path, data_hash, origin)
     return fit(model, dataset, config, out, seed, options)
 

@@ -44,16 +44,31 @@ class Checkpoints:
             return None
         checkpoint = load_checkpoint(self.directory.last)
         begun, mine = (json.loads(record.to_json()) for record in (checkpoint.record, self.record))
+        _allow_longer(begun, mine, self.directory)
         for name in ("method", "model", "extractor", "represent", "train", "seed", "data", "processes"):
             other = difference(name, begun[name], mine[name])
             if other:
                 raise HowmError(
-                    f"{self.directory.path} was begun with {other}; resume with the same or choose another --out"
+                    f"{self.directory.path} was begun with {other}; resume with the same or choose another `out`"
                 )
         if begun["threads"] not in (None, mine["threads"]):
             print(f"warning: {self.directory.path} was begun with {begun['threads']} threads and resumes with "
                   f"{mine['threads']}: the last bits of its weights may differ", file=sys.stderr)  # fmt: skip
         return checkpoint
+
+
+def _allow_longer(begun: dict[str, Any], mine: dict[str, Any], directory: RunDirectory) -> None:
+    """Let a run be trained for more steps than it was begun with, where its first steps would have been the same."""
+    before, now = begun["train"]["steps"], mine["train"]["steps"]
+    if now <= before or begun["train"] | {"steps": now} != mine["train"]:
+        return
+    if mine["train"]["schedule"] != "constant":
+        raise HowmError(
+            f"{directory.path} was begun with train.steps={before}, over which its schedule "
+            "lowers the learning rate; only a run with train.schedule=constant can be trained further; choose another "
+            "`out`"
+        )
+    begun["train"]["steps"] = now
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:

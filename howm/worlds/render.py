@@ -69,20 +69,6 @@ class Renderer:
         return np.stack(pictures, axis=1)
 
 
-def library_sheet(library: ObjectLibrary, cell_pixels: int = 20, columns: int = 10) -> UInt8[np.ndarray, "H W 3"]:
-    """All objects of a library, in order, row by row, with half a cell between them."""
-    columns = min(columns, library.n)
-    grid = Grid(ceil(library.n / columns), columns)
-    renderer = Renderer(library, grid, cell_pixels)
-    ids = np.arange(library.n)[None, :]
-    picture = renderer.render(ids, ids)[0]
-    blocks = picture.reshape(grid.height, cell_pixels, columns, cell_pixels, 3)
-    margin = cell_pixels // 4
-    padded = np.pad(blocks, ((0, 0), (margin, margin), (0, 0), (margin, margin), (0, 0)))
-    side = cell_pixels + 2 * margin
-    return padded.reshape(grid.height * side, columns * side, 3)
-
-
 def film_strip(
     frames: UInt8[np.ndarray, "frames H W 3"], columns: int = 11, scale: int = 2
 ) -> UInt8[np.ndarray, "H2 W2 3"]:

@@ -24,6 +24,7 @@ class Extractor(nn.Module, ABC):
     has_background: bool = False  # whether the last slot is the background's, never an object's
     any_scene_size: bool = False  # whether no weight depends on the number of objects in a scene
     trains_on_pairs: bool = False  # whether forward gets pictures and then, as many, those that follow them
+    assumed_cell: int | None = None  # the side in pixels of the cells that objects are assumed to lie in, if any
     layout: SlotLayout | None = None  # where slots keep code and position, if they say what and where
 
     @abstractmethod

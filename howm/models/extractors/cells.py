@@ -53,7 +53,7 @@ class CellExtractor(Extractor):
 
     def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
         super().__init__()
-        self.k, self.spec = spec.k, spec
+        self.k, self.spec, self.assumed_cell = spec.k, spec, spec.grid_pixels
         self.slot_size, self.num_slots = config.slot, spec.k + 1
         self.features = CellFeatures(spec, config.features)
 

@@ -64,7 +64,14 @@ def slot_quality_report(extractor: Extractor, held_out: Transitions, frames: int
     )
     if error <= 0.05:
         return [said]
-    return [said, f"warning: the slots leave {error:.0%} of the pictures unexplained; try more represent.steps"]
+    advice = f"warning: the slots leave {error:.0%} of the pictures unexplained; try more represent.steps"
+    side, world = extractor.assumed_cell, held_out.episodes.world
+    if side is not None and (world is None or world.cell_pixels is None):  # nothing says that the data has a grid
+        advice += (
+            f". This extractor assumes that every object lies in one cell of a grid, {side} pixels wide; where it does "
+            "not, take another: model.extractor.kind=anchors"
+        )
+    return [said, advice]
 
 
 @torch.no_grad()

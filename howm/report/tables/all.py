@@ -6,8 +6,9 @@ from howm.report.tables.beyond import ablation_table, few_scenes_table, imported
 from howm.report.tables.entries import POOLS
 from howm.report.tables.howm import binding_table, howm_table, reach_table, segmentation_table, transfer_table
 from howm.report.tables.ladder import ladder_table, other_splits_table, split_table
-from howm.report.tables.paper import control_table, cost_table, h1_table, mrr_table, overview
+from howm.report.tables.paper import overview
 from howm.report.tables.positions import positions_table
+from howm.report.tables.scores import control_table, cost_table, score_table
 
 
 def readme_tables(results: Results) -> list[Table]:
@@ -32,22 +33,19 @@ def world_tables(results: Results) -> list[Table]:
 
 def report_tables(results: Results) -> dict[str, list[Table]]:
     """The tables of the report by the heading that they stand under; without those that would be empty."""
-    worlds = results.worlds()
+    studies = results.studies()
     found = {
-        "MRR on unseen scenes": [mrr_table(results, env, pool) for env in worlds for pool in POOLS],
-        "H@1 on unseen scenes": [h1_table(results, env, pool) for env in worlds for pool in POOLS],
-        "HOWM in detail": [
-            *(howm_table(results), binding_table(results), positions_table(results), segmentation_table(results)),
-        ],
-        "Beyond the paper": [
-            *(reach_table(results), transfer_table(results), ablation_table(results), few_scenes_table(results)),
-            variant_table(results),
-        ],
-        "Negative sampling": [negatives_table(results)],
+        **{
+            f"Scores, {name}": [score_table(results, *study, pool) for study in studies] for pool, name in POOLS.items()
+        },
         "Worlds beyond the grid": [ladder_table(results, k) for k in ("1", "5", "10")],
         "Splits of other kinds": [split_table(results), other_splits_table(results)],
-        "Cost": [cost_table(results, env) for env in worlds],
-        "Controls": [control_table(results, env, pool) for env in worlds for pool in POOLS],
+        "Slots and binding": [binding_table(results), positions_table(results), segmentation_table(results)],
+        "Variants": [variant_table(results), ablation_table(results)],
+        "Other scenes": [transfer_table(results), few_scenes_table(results)],
+        "Negative sampling": [negatives_table(results)],
+        "Cost": [cost_table(results, *study) for study in studies],
+        "Controls": [control_table(results, *study) for study in studies],
         "Imported pictures": [imported_table(results)],
     }
     return {name: kept for name, tables in found.items() if (kept := [table for table in tables if table.rows])}

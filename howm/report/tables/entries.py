@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from howm.report.published import Published, library_sizes, out_of_memory, published
+from howm.report.published import Published, out_of_memory, published
 from howm.report.results_folder import Measure, diagnosed, ended, gap_of, megabytes, minutes, score
 from howm.report.table import Cell, Column, Spread
 from howm.runs.result import Failure, Part, Pool, RunResult
 
 Theirs = Callable[[Published], float | None]
 
-POOLS: dict[Pool, str] = {"paper": "paper's pool", "hard": "hard pool"}
+POOLS: dict[Pool, str] = {"hard": "hard pool", "paper": "paper's pool"}
 STEPS = ("1", "5", "10")
-ENCODER = "howm"  # through whose encoder doing nothing is seen, where one stands for all
+ENCODER = "howm"  # through whose encoder doing nothing is seen, where one row stands for all
 LEGEND = "– has not been run; OM is out of memory."
 
 
@@ -118,8 +118,3 @@ def setting(runs: Sequence[RunResult]) -> str:
     parts += [f"{name}={next(iter(found))}" for name, found in (("N", sizes), ("K", objects)) if len(found) == 1]
     parts += [f"{next(iter(pools)):,} references"] if len(pools) == 1 else []
     return ", ".join(parts)
-
-
-def sizes_of(env: str, runs: Sequence[RunResult]) -> list[int]:
-    """The paper's library sizes, whether they have been run or not, and those of the runs."""
-    return sorted({*library_sizes(env), *(run.n for run in runs)})
