@@ -1,4 +1,4 @@
-"""The tables of docs/trust.md, from the JSON of `make fuzz`, `make torture`, `make cheats` and `bench_evaluation.py`."""
+"""The tables of docs/trust.md, from the JSON of `make fuzz torture cheats` and of `bench_evaluation.py`."""
 
 import json
 from pathlib import Path
