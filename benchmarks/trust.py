@@ -1,4 +1,4 @@
-"""The tables of docs/trust.md, from the JSON of `make fuzz`, `make torture`, `make cheats` and bench_evaluation.py."""
+"""The tables of docs/trust.md, from the JSON of `make fuzz torture cheats` and of `bench_evaluation.py`."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def _promises(fuzz: Any, torture: Any, cheats: Any, costs: Any) -> list[tuple[st
     return [
         ("a damaged file is read or refused in one line", *_kept(read, "files"), "`make fuzz`"),
         (
-            f"so it is on the command line (as the user {commands['user']})",
+            f"the same on the command line, run by another user (`{commands['user']}`)",
             *_kept(commands, "commands"),
             "`make fuzz`",
         ),
@@ -54,7 +54,7 @@ def _promises(fuzz: Any, torture: Any, cheats: Any, costs: Any) -> list[tuple[st
         ),
         (
             "the checks of an evaluation cost at most 3 % of its processor time",
-            f"{costs['repeats']} evaluations in turn",
+            f"{costs['repeats']} times with and without, in turn",
             f"{100 * costs['checks_share_of_evaluation']:.1f} %",
             "`benchmarks/bench_evaluation.py`",
         ),

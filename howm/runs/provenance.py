@@ -57,4 +57,6 @@ def versions() -> dict[str, str]:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+    """What git says; it takes no lock, which would stay in the repository if the process were killed."""
+    command = ["git", "--no-optional-locks", *arguments]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.strip()

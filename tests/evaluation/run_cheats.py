@@ -20,7 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="where to write what they get")
     options = parser.parse_args()
-    data = make_dataset("shapes", 10, 5, amounts=Amounts(30, 5, EPISODES, max(STEPS)))
+    data = make_dataset("shapes", 10, 5, amounts=Amounts(100, 2, EPISODES, max(STEPS)))
     honest = {kind: _scores(kind(data.spec), data) for kind in (cheats.Still, cheats.Knowing)}
     found: dict[str, dict[str, Any]] = {}
     for name, cheat in cheats.CHEATS.items():

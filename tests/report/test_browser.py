@@ -69,6 +69,7 @@ def test_nothing_runs_in_a_report_of_hostile_results(browser, tmp_path):
     page.on("request", lambda request: requests.append(request.url))
     page.on("console", lambda message: refused.append(message.text))
     page.goto(report.as_uri())
+    assert "window.ran=1" in page.inner_text("body")  # all is shown, as text
     assert page.evaluate("typeof window.ran") == "undefined"
     assert page.evaluate("document.scripts.length") == 0
     assert page.evaluate("document.querySelectorAll('[onerror], [onload], [onclick], iframe, object').length") == 0

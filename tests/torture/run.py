@@ -2,11 +2,12 @@
 
 Each trial runs a command in a new folder, ends it by SIGKILL at a random moment up to three times, runs it once more to
 its end, and compares what it has written with what an undisturbed run has written: bit for bit, with no file left over.
-Commands run in forked processes that have torch loaded already, so that a kill hits work and not imports.
+Commands run in forked processes that have all modules loaded already, so that a kill hits work and not imports.
 """
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -20,15 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import howm.evaluation.run
-import howm.experiments.engines
-import howm.report.page
-import howm.training.run  # noqa: F401
 from howm.cli.main import main as command_line
 from howm.runs.checkpoint import load_checkpoint
 from howm.version import __version__
 
 KILLS_A_TRIAL = 3
+LOADED_LATE = ("accelerate", "howm.draw.figures", "howm.evaluation.run", "howm.experiments.engines", "howm.report.page",
+               "howm.training.run", "jinja2", "matplotlib.figure", "scipy.optimize", "torch._dynamo")  # fmt: skip
 TINY = [f"{group}.{key}={value}" for group in ("represent", "train")
         for key, value in (("steps", 20), ("batch", 32), ("check_every", 5), ("log_every", 5))]  # fmt: skip
 MODEL = ["model.hidden=16", "model.extractor.hidden=16", "model.extractor.features=16"]
@@ -203,6 +202,8 @@ def main() -> int:
     options = parser.parse_args()
     began, rng = time.monotonic(), random.Random(options.seed)
     os.environ["OMP_NUM_THREADS"] = "1"
+    for name in LOADED_LATE:
+        importlib.import_module(name)
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(os.path.realpath(folder))
