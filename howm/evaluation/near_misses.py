@@ -21,6 +21,15 @@ Keys = UInt64[np.ndarray, "*shape"]
 
 def draw_near_misses(rollouts: Rollouts, steps: int, count: int, seed: int) -> Num[np.ndarray, "E {count} K F"]:
     """Where ``count`` other plays of ``steps`` actions end that start as each episode does, by the same rule."""
+    sizes = (rollouts.episodes.state()[1] >= 0).sum(axis=1)
+    groups = [np.flatnonzero(sizes == size) for size in np.unique(sizes)]
+    if len(groups) == 1:
+        return _of_one_size(rollouts, steps, count, seed)
+    ends = [_of_one_size(Rollouts(rollouts.episodes.select(rows)), steps, count, seed) for rows in groups]
+    return np.asarray(np.concatenate(ends)[np.argsort(np.concatenate(groups))])
+
+
+def _of_one_size(rollouts: Rollouts, steps: int, count: int, seed: int) -> Num[np.ndarray, "E {count} K F"]:
     keys = query_keys(rollouts, steps, seed)
     another_size = _SAMPLE + (len(keys) == _SAMPLE)
     sample = np.linspace(len(keys) - 1, 0, another_size).astype(int)

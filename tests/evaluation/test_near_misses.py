@@ -33,12 +33,14 @@ class Columns(Drift):
 
 
 def episodes_of(world):
+    if world == "grand":  # scenes of several sizes
+        return make_dataset(world, 7, "2-4", amounts=AMOUNTS, train_scenes=7).eval
     if isinstance(world, str):
         return make_dataset(world, 7, 3, amounts=AMOUNTS).eval
     return make_dataset(world(6), k=3, amounts=AMOUNTS).eval
 
 
-@pytest.mark.parametrize("world", ["shapes", "rush_hour", Drift, Normal, Columns])
+@pytest.mark.parametrize("world", ["shapes", "rush_hour", "grand", Drift, Normal, Columns])
 def test_leaving_out_and_permuting_episodes_changes_no_near_miss(world):
     episodes = episodes_of(world)
     whole = draw_near_misses(Rollouts(episodes), 3, 20, seed=0)
@@ -46,6 +48,13 @@ def test_leaving_out_and_permuting_episodes_changes_no_near_miss(world):
     for rows in (np.arange(60)[::-1], np.array([41, 3, 17]), np.array([5]), np.arange(20)):  # 20: as many as plays
         part = draw_near_misses(Rollouts(episodes.select(rows)), 3, 20, seed=0)
         assert np.array_equal(part, whole[rows])
+
+
+def test_plays_in_scenes_of_several_sizes_are_drawn_row_by_row(monkeypatch):
+    """Not one after the other, which takes a hundred times as long."""
+    rollouts = Rollouts(episodes_of("grand"))
+    monkeypatch.setattr(np.random, "default_rng", None)  # of which each play by itself would need one
+    assert draw_near_misses(rollouts, 3, 20, seed=0).shape == (60, 20, 4, 2)
 
 
 @pytest.mark.parametrize("moving", [0.9, None])

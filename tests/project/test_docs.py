@@ -18,6 +18,7 @@ from howm import METHODS
 from howm.cli.main import main
 from howm.config import from_plain, to_plain
 from howm.experiments.plan import SweepConfig
+from howm.worlds.object_world import ObjectWorld
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -105,6 +106,16 @@ def test_the_keys_of_a_grid_are_those_of_the_code():
             assert value in (None, tuple(METHODS))
     (example,) = re.findall(r"^```yaml\n(.*?)^```", TEXTS["sweeps.md"], flags=re.MULTILINE | re.DOTALL)
     assert len(from_plain(SweepConfig, yaml.safe_load(example)).runs()) == 4
+
+
+def test_the_parts_of_worlds_are_those_of_the_code():
+    shown = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \| .+ \|$", TEXTS["worlds.md"], flags=re.MULTILINE))
+    expected = {name: value for name, value in ObjectWorld().settings().items() if name not in ("n", "seed")}
+    written = {
+        name: str([*value]).replace(" ", "") if isinstance(value, tuple) else str(value).lower()
+        for name, value in expected.items()
+    }
+    assert shown == written
 
 
 def test_links_and_pictures_exist():
