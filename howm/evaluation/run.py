@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from howm.config import merge
 from howm.data.dataset import Dataset
 from howm.data.rollouts import Rollouts
 from howm.data.storage import load_certified
@@ -86,6 +87,8 @@ def evaluate_run(
         if infer_count < chosen.k:
             raise HowmError(f"infer_count must be {chosen.k} or more, the objects of a scene, got {infer_count}")
         found = found.inferring_count(infer_count)
+        counts = {"model": {"extractor": {"count": "infer", "max_objects": infer_count}}}
+        about = {**about, "config": merge(about.get("config", {}), counts)}
     if hard_binding:
         found.hard_binding()
     most = found.metric.max_references

@@ -44,21 +44,19 @@ def seen_distance(queries: Float[Tensor, "*b P F"], references: Float[Tensor, "*
 
     An object that is hidden in a picture may lie anywhere: it says little against two states being the same.
     """
+    objects = references.shape[-1] // 3
+    theirs = references.view(*references.shape[:-1], objects, 3).unsqueeze(-4)
     rows = max(1, _AT_ONCE // max(1, references[..., 0].numel()))
-    theirs = references.unflatten(-1, (-1, 3)).unsqueeze(-4)
-    parts = []
-    for some in queries.split(rows, dim=-2):
-        ours = some.unflatten(-1, (-1, 3)).unsqueeze(-3)
-        total = torch.zeros(*some.shape[:-1], references.shape[-2], dtype=some.dtype)
-        for n in range(ours.shape[-2]):
-            (row, column, here), (other_row, other_column, there) = (
-                ours[..., n, :].unbind(-1),
-                theirs[..., n, :].unbind(-1),
-            )
-            gap = (row - other_row).square() + (column - other_column).square()
-            total += torch.where((here > 0) & (there > 0), gap, HIDDEN**2 * ((here > 0) ^ (there > 0)))
-        parts.append(total.sqrt())
-    return torch.cat(parts, dim=-2) if parts else queries.new_zeros(*queries.shape[:-1], references.shape[-2])
+    found = queries.new_zeros(*queries.shape[:-1], references.shape[-2])
+    for start in range(0, queries.shape[-2], rows):
+        some = queries[..., start : start + rows, :]
+        ours = some.reshape(*some.shape[:-1], objects, 3).unsqueeze(-3)
+        total = found[..., start : start + rows, :]
+        for n in range(objects):
+            gap = (ours[..., n, :2] - theirs[..., n, :2]).square()
+            here, there = ours[..., n, 2] > 0, theirs[..., n, 2] > 0
+            total += torch.where(here & there, gap[..., 0] + gap[..., 1], HIDDEN**2 * (here ^ there))
+    return found.sqrt()
 
 
 class StructuredDynamics(nn.Module):

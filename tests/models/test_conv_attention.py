@@ -48,7 +48,7 @@ def test_reconstruction_improves() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     assert losses[-1] < 0.6 * losses[0]
 
 

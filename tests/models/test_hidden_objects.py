@@ -13,7 +13,8 @@ from howm.models.check import check_model
 from howm.models.extractors.anchors import Anchors, AnchorsConfig
 from howm.models.extractors.layout import SlotLayout
 from howm.models.extractors.memory import carry
-from howm.models.extractors.placement import place
+from howm.models.extractors.placement import Patches, place
+from howm.models.extractors.pursuit import pursue
 from howm.models.extractors.quality import own_slots
 from howm.models.registry import build_model
 from howm.models.structured import HIDDEN, seen_distance
@@ -82,6 +83,22 @@ def test_blending_is_painting_where_depths_are_far_apart_and_teaches_depth() -> 
     better = near.detach() - 0.1 * gradient
     before, after = ((patches.blended(background, d) - target).square().sum() for d in (near.detach(), better))
     assert after < before
+
+
+def test_gains_of_hidden_sprites_are_what_painting_them_changes() -> None:
+    torch.manual_seed(1)
+    rgba, background, pictures = torch.rand(2, 6, 4, 6, 6), torch.rand(2, 3, 30, 26), torch.rand(2, 3, 30, 26)
+    rgba[:, :, :3] *= rgba[:, :, 3:]
+    patches, depth = place(rgba, 2 + 22 * torch.rand(2, 6, 2), (30, 26)), torch.rand(2, 6)
+    chosen, gains = pursue(pictures, background, patches, depth, rounds=4)
+    for b in range(2):
+        errors = [(pictures[b] - background[b]).square().sum()]
+        for count in range(1, 5):
+            some = chosen[b : b + 1, :count]
+            one = Patches(patches.values[b : b + 1], patches.index[b : b + 1], patches.margin, patches.size).take(some)
+            drawn = one.painted(background[b : b + 1], depth[b : b + 1].gather(1, some))
+            errors.append((pictures[b] - drawn[0]).square().sum())
+        torch.testing.assert_close(gains[b], -torch.stack(errors).diff(), atol=1e-3, rtol=1e-4)
 
 
 def slot(code: int, row: float, present: float = 1.0) -> list[float]:

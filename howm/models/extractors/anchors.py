@@ -214,7 +214,8 @@ class Anchors(Extractor):
     def slots(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
         """Slots of objects in the order in which they were found, then empty ones and that of the background."""
         infer = self.config.count == "infer"
-        return torch.cat([self._slots(_channels_first(part), infer) for part in pictures.split(AT_ONCE)])
+        starts = range(0, max(1, len(pictures)), AT_ONCE)
+        return torch.cat([self._slots(_channels_first(pictures[i : i + AT_ONCE]), infer) for i in starts])
 
     @torch.no_grad()
     def track(self, pictures: Tensor) -> Float[Tensor, "B S D"]:

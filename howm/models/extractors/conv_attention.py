@@ -117,7 +117,7 @@ class ConvAttention(Extractor):
         tiles = painted.view(batch, count, *self.places, 4, _STRIDE, _STRIDE).permute(0, 1, 4, 2, 5, 3, 6)
         whole = tiles.reshape(batch, count, 4, self.places[0] * _STRIDE, self.places[1] * _STRIDE)
         whole = whole[..., : self.spec.height, : self.spec.width]
-        return whole[:, :, :3], torch.softmax(whole[:, :, 3], dim=1)
+        return torch.sigmoid(whole[:, :, :3]), torch.softmax(whole[:, :, 3], dim=1)
 
     def masks(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B S H W"]:
         return self._painted(slots)[1]

@@ -57,36 +57,52 @@ class _Added:
 class _Painted:
     """A sprite at its depth changes the picture by T (c - α B): B is what lies behind it, T what those before let pass.
 
-    All of this is computed within the candidates' patches only.
+    With r sprites chosen, there are r + 1 pictures of the deepest 0 ... r of them, and as many of what the others let
+    pass: each candidate reads those that fit to its depth, within its patch.
     """
 
     def __init__(self, pictures: Picture, background: Picture, patches: Patches, depth: Float[Tensor, "B M"]) -> None:
         self.patches, self.depth = patches, depth
-        self.ground, self.target = patches.within(background), patches.within(pictures)
+        self.target = patches.within(pictures)
         self.inside = patches.within(torch.ones_like(pictures[:, :1]))
-        self.chosen: list[Tensor] = []  # what each chosen sprite shows in all patches
-        self.depths: list[Tensor] = []
+        self.ground = patches.canvas(background.expand(len(pictures), -1, -1, -1))
+        self.chosen: list[Tensor] = []
 
     def gains(self) -> Float[Tensor, "B M"]:
-        behind, before, clear = self.ground, torch.zeros_like(self.ground), torch.ones_like(self.inside)
+        behind, clear = [self.ground], [torch.ones_like(self.ground[:, :1])]
+        deeper = torch.zeros_like(self.depth, dtype=torch.int64)
         if self.chosen:
-            chosen, depths = torch.stack(self.chosen, dim=1), torch.stack(self.depths, dim=1)
-            row = torch.arange(len(chosen), device=chosen.device)
-            for j in depths.argsort(dim=1, descending=True).t():  # from far to near
-                sprite = chosen[row, j]
-                colour, cover = sprite[:, :, :3], sprite[:, :, 3:]
-                deeper = (depths[row, j, None] > self.depth)[:, :, None, None]
-                behind = torch.where(deeper, behind * (1 - cover) + colour, behind)
-                before = torch.where(deeper, before, before * (1 - cover) + colour)
-                clear = torch.where(deeper, clear, clear * (1 - cover))
-        left = self.target - before - clear * behind
-        change = clear * (self.patches.values[:, :, :3] - self.patches.values[:, :, 3:] * behind)
+            chosen = torch.stack(self.chosen, dim=1)
+            depths = self.depth.gather(1, chosen)
+            deeper = (depths[:, None, :] > self.depth[:, :, None]).sum(dim=2)
+            order = chosen.gather(1, depths.argsort(dim=1, descending=True)).t()  # from far to near
+            for nearer in order:
+                behind.append(self._over(behind[-1], nearer))
+            for farther in order.flip(0):
+                clear.append(self._over(clear[-1], farther, light=True))
+        left = self.target - self._read([behind[-1]], torch.zeros_like(deeper))
+        through = self._read(clear[::-1], deeper)
+        sprite = self.patches.values
+        change = through * (sprite[:, :, :3] - sprite[:, :, 3:] * self._read(behind, deeper))
         return (self.inside * (2 * left - change) * change).sum(dim=(2, 3))
 
+    def _over(self, canvas: Float[Tensor, "B C area"], j: Int[Tensor, " B"], light: bool = False) -> Tensor:
+        """A sprite painted over a canvas; of light, what it lets pass."""
+        row = torch.arange(len(j), device=j.device)
+        at = self.patches.index[row, j].unsqueeze(1).expand(-1, canvas.shape[1], -1)
+        values = self.patches.values[row, j]
+        kept = canvas.gather(2, at) * (1 - values[:, 3:])
+        return canvas.scatter(2, at, kept if light else kept + values[:, :3])
+
+    def _read(self, canvases: list[Tensor], which: Int[Tensor, "B M"]) -> Float[Tensor, "B M C pixels"]:
+        """In the place of each patch, the canvas of its number."""
+        area, channels = canvases[0].shape[2], canvases[0].shape[1]
+        at = (self.patches.index + area * which.unsqueeze(2)).flatten(1).unsqueeze(1).expand(-1, channels, -1)
+        seen = torch.cat(canvases, dim=2).gather(2, at)
+        return seen.view(len(seen), channels, *self.patches.index.shape[1:]).transpose(1, 2)
+
     def add(self, chosen: Int[Tensor, " B"]) -> None:
-        alone = self.patches.take(chosen.unsqueeze(1)).sum()
-        self.chosen.append(self.patches.within(alone))
-        self.depths.append(self.depth.gather(1, chosen.unsqueeze(1)).squeeze(1))
+        self.chosen.append(chosen)
 
 
 def refine(
