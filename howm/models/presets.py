@@ -32,6 +32,9 @@ HOWM_PRESETS: Mapping[str, Mapping[str, Any]] = {
         "train": {"steps": 5_000, "batch": 128, "lr": 2.5e-3, "schedule": "cosine", "warmup": 200},
     },
 }
+ALIGNED_NPS_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    name: {**groups, "model": {**groups["model"], "transition": "nps"}} for name, groups in HOWM_PRESETS.items()
+}
 # Where objects may lie anywhere. Without more of the rare moves that are blocked, contact is learned slowly.
 _FREE_MODEL = {**_HOWM_MODEL, "extractor": {"kind": "anchors"}, "state": "structured"}
 HOWM_FREE_PRESETS: Mapping[str, Mapping[str, Any]] = {
