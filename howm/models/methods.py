@@ -11,8 +11,10 @@ from howm.models.presets import (
     HOWM_PAPER_PRESETS,
     HOWM_PRESETS,
     MONET_PRESETS,
+    STOVE_PRESETS,
 )
 from howm.models.registry import Method
+from howm.models.stove import STOVE, STOVEConfig
 
 CSWM_N = Method("cswm-n", "Σ_N-CSWM", "N masks in action order: exact, O(N²)", CSWMN, CSWMConfig, CSWM_PRESETS)
 CSWM_K = Method("cswm-k", "Σ_K-CSWM", "K masks, actions by the scene's ids", CSWMK, CSWMConfig, CSWM_PRESETS)
@@ -29,6 +31,7 @@ ALIGNED_NPS = Method(
 MONET_BM = Method(
     "monet-bm", "MONet(N)+BM", "N slots of MONet, matched, unbound", MONetBM, MONetBMConfig, MONET_PRESETS, "monet"
 )
+STOVE_K = Method("stove", "STOVE", "K glimpses, filtered over frames, unbound", STOVE, STOVEConfig, STOVE_PRESETS)
 HOWM_PAPER = Method(
     "howm-paper", "HOWM", "Slot Attention, linear maps", HOWM, HOWMConfig, HOWM_PAPER_PRESETS, "extractor"
 )

@@ -63,3 +63,11 @@ MONET_PRESETS: Mapping[str, Mapping[str, Any]] = {
         "train": {"steps": 2_000, "batch": 128, "lr": 2.5e-3, "schedule": "cosine", "warmup": 200},
     },
 }
+
+STOVE_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {},
+    "cpu": {
+        "model": {"hidden": 128},
+        "train": {"steps": 4_000, "batch": 32, "lr": 1e-3, "schedule": "cosine", "warmup": 200},
+    },
+}

@@ -65,6 +65,7 @@ METHODS: Registry[Method] = Registry(
         "cswm-slots": f"{_PLACE}:CSWM_SLOTS",
         "nps": f"{_PLACE}:NPS_N",
         "monet-bm": f"{_PLACE}:MONET_BM",
+        "stove": f"{_PLACE}:STOVE_K",
         "aligned-nps": f"{_PLACE}:ALIGNED_NPS",
         "howm-paper": f"{_PLACE}:HOWM_PAPER",
         "howm": f"{_PLACE}:HOWM_OURS",
