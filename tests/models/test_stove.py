@@ -1,4 +1,4 @@
-"""STOVE: what it infers explains the picture, its filter is the product of two Gaussians, and it follows the contract."""
+"""STOVE: what it infers explains the picture, its filter multiplies two Gaussians, and it keeps the contract."""
 
 import pytest
 import torch
