@@ -1,4 +1,4 @@
-"""The C-SWM family: Σ_N-CSWM, Σ_K-CSWM, Σ_K-CSWM(CA) and the unstructured C-WM(N)."""
+"""The C-SWM family: Σ_N-CSWM, Σ_K-CSWM, Σ_K-CSWM(CA), the unstructured C-WM(N), and NPS on the same masks."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -13,6 +13,7 @@ from howm.models.binding import bind, broadcast_actions, factored, scene_binding
 from howm.models.cells import cell_masks_to_pixels
 from howm.models.losses import SIGMA, contrastive
 from howm.models.masks import FlatEncoder, MaskCNN, SharedEncoder
+from howm.models.production import ProductionTransition
 from howm.models.transition import GNNTransition, MLPTransition
 from howm.models.world_model import Logs, SlotState, State, WorldModel, full_precision, slot_state
 from howm.worlds.spec import WorldSpec
@@ -130,6 +131,29 @@ class CWMN(CSWM):
     def __init__(self, spec: WorldSpec, config: CSWMConfig) -> None:
         encoder = FlatEncoder(spec, spec.n, config.hidden, config.embedding)
         transition = MLPTransition(spec.n, config.embedding, spec.actions, config.hidden)
+        super().__init__(spec, config, spec.n, encoder, transition)
+
+    def bound(self, state: SlotState, action: Int[Tensor, " B"]) -> Float[Tensor, "B S A"]:
+        return factored(action, self.spec)
+
+
+@dataclass(frozen=True)
+class NPSConfig(CSWMConfig):
+    """``rules`` is the number of rules to choose from; nothing here has messages."""
+
+    rules: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_least(self, 1, "rules")
+
+
+class NPS(CSWM):
+    """NPS: Σ_N-CSWM with a Neural Production System in place of the GNN."""
+
+    def __init__(self, spec: WorldSpec, config: NPSConfig) -> None:
+        encoder = SharedEncoder(spec, config.hidden, config.embedding)
+        transition = ProductionTransition(config.embedding, spec.actions_per_object, config.hidden, config.rules)
         super().__init__(spec, config, spec.n, encoder, transition)
 
     def bound(self, state: SlotState, action: Int[Tensor, " B"]) -> Float[Tensor, "B S A"]:

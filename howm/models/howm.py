@@ -20,6 +20,7 @@ from howm.models.extractors.cells import ExtractorConfig
 from howm.models.extractors.registry import build_extractor, parse_extractor
 from howm.models.losses import SIGMA, contrastive
 from howm.models.mlp import MLP
+from howm.models.production import ProductionTransition
 from howm.models.structured import StructuredConfig, StructuredDynamics
 from howm.models.transition import GNNTransition
 from howm.models.world_model import Logs, SlotState, State, WorldModel, device_of, full_precision, slot_state
@@ -48,14 +49,16 @@ class HOWMConfig:
     identity_loss_weight: float = 0.0  # of the loss by which a slot that changed must claim to be the object that acted
     margin: float = 1.0
     sigma: float = SIGMA
+    transition: Literal["gnn", "nps"] = "gnn"
     message_warmup: int = 0  # training steps without messages, which then fade in over as many
+    rules: int = 4  # of transition=nps
     joint: bool = False  # train extractor and transition together, by the sum of their losses
     state: Literal["embedding", "structured"] = "embedding"
     structured: StructuredConfig = field(default_factory=StructuredConfig)
 
     def __post_init__(self) -> None:
         validate(self)
-        require_least(self, 1, "hidden", "embedding", "attention")
+        require_least(self, 1, "hidden", "embedding", "attention", "rules")
         require_positive(self, "margin", "sigma")
         require_least(self, 0, "identity_loss_weight", "message_warmup")
         if self.identity_loss_weight and self.compete == "slots":
@@ -66,6 +69,8 @@ class HOWMConfig:
             raise HowmError("lift=claims needs compete=objects; set it, or choose another lift")
         if self.state == "structured" and (self.lift != "claims" or self.joint):
             raise HowmError("state=structured needs lift=claims and joint=false; set them, or state=embedding")
+        if self.transition == "nps" and (self.state == "structured" or self.message_warmup):
+            raise HowmError("transition=nps has no messages and no structured state; set state=embedding")
 
 
 class HOWM(WorldModel):
@@ -101,8 +106,11 @@ class HOWM(WorldModel):
         self.attention = ActionAttention(
             spec, config.attention, from_slots(config.attention), config.compete, self.extractor.has_background
         )
-        self.transition = GNNTransition(
-            config.embedding, spec.actions_per_object, hidden, message_warmup=config.message_warmup
+        sizes = (config.embedding, spec.actions_per_object, hidden)
+        self.transition = (
+            ProductionTransition(*sizes, config.rules)
+            if config.transition == "nps"
+            else GNNTransition(*sizes, message_warmup=config.message_warmup)
         )
         self.appearance_decoder = MLP(slot + config.embedding, hidden, slot)
 

@@ -32,6 +32,9 @@ HOWM_PRESETS: Mapping[str, Mapping[str, Any]] = {
         "train": {"steps": 5_000, "batch": 128, "lr": 2.5e-3, "schedule": "cosine", "warmup": 200},
     },
 }
+ALIGNED_NPS_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    name: {**groups, "model": {**groups["model"], "transition": "nps"}} for name, groups in HOWM_PRESETS.items()
+}
 # Where objects may lie anywhere. Without more of the rare moves that are blocked, contact is learned slowly.
 _FREE_MODEL = {**_HOWM_MODEL, "extractor": {"kind": "anchors"}, "state": "structured"}
 HOWM_FREE_PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -65,5 +68,13 @@ MONET_PRESETS: Mapping[str, Mapping[str, Any]] = {
         "model": {"hidden": 128, "monet": {"resolution": "cells", "hidden": 128, "gamma": 0.01}},
         "represent": {"steps": 3_000, "batch": 32, "lr": 2e-3, "schedule": "cosine", "warmup": 100},
         "train": {"steps": 2_000, "batch": 128, "lr": 2.5e-3, "schedule": "cosine", "warmup": 200},
+    },
+}
+
+STOVE_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {},
+    "cpu": {
+        "model": {"hidden": 128},
+        "train": {"steps": 4_000, "batch": 32, "lr": 1e-3, "schedule": "cosine", "warmup": 200},
     },
 }
