@@ -8,6 +8,7 @@ from howm.files import atomic_write, refuse_links
 from howm.report.charts import OTHERS, Interval, draw_intervals
 from howm.report.html import prose, to_html
 from howm.report.page import render_template
+from howm.report.summary import listed
 from howm.report.table import Cell, Column, Spread, Table
 from howm.report.tables.entries import POOLS
 from howm.runs.result import Pool
@@ -32,7 +33,7 @@ def write_comparison(found: Comparison, out: Path) -> Path:
 
 def title(found: Comparison) -> str:
     first, *others = found.names
-    return f"{', '.join(others)} compared with {first}"
+    return f"{listed(others)} compared with {first}"
 
 
 def sentences(found: Comparison) -> list[str]:
@@ -48,9 +49,11 @@ def sentences(found: Comparison) -> list[str]:
             low, high = change.mrr_ci
             better = "better" if change.mrr > 0 else "worse"
             verdict = f"is {better} than" if change.is_clear else "does not clearly differ from"
-            ahead = f"after {steps} step{'s' * (steps != '1')} in the hard pool"
-            text = f"{entry.name} {verdict} {found.names[0]} {ahead}: "
-            said.append(f"{text}{change.mrr:+.2f} points of MRR (95 % interval {low:+.2f} to {high:+.2f}).")
+            text = (
+                f"{entry.name} {verdict} {found.names[0]} after {steps} step{'s' * (steps != '1')} in the hard pool: "
+            )
+            text += f"{change.mrr:+.2f} points of MRR (95 % interval {low:+.2f} to {high:+.2f})."
+            said.append(text.replace(" -", " −").replace(" %", "\u00a0%"))
     return said
 
 
@@ -67,7 +70,7 @@ def _pool(found: Comparison, pool: Pool) -> dict[str, str]:
     ]  # fmt: skip
     name = POOLS[pool]
     return {
-        "name": prose(name),
+        "name": prose(name.capitalize()),
         "chart": draw_intervals(f"Difference of MRR in the {name}", rows),
         "table": to_html(_table(found, pool), f"{pool}-table"),
     }

@@ -55,11 +55,8 @@ NOTHING = "doing nothing, with the encoder of each"
 def draw_figures(results: Results) -> list[Figure]:
     """What can be drawn of the runs: a chart over sizes needs two of them. The hard pool comes first."""
     figures = [
-        *(_by_size(results, pool) for pool in POOLS),
-        *(_by_steps(results, pool) for pool in POOLS),
-        _by_cost(results),
-        _curves(results),
-        _negatives(results),
+        *(_by_size(results), _by_steps(results), _by_cost(results)),
+        *(_curves(results), _negatives(results)),
     ]
     return [figure for figure in figures if figure is not None]
 
@@ -114,12 +111,12 @@ def _studies(results: Results, sizes: int = 1) -> list[tuple[str, list[RunResult
     return [(title, runs) for title, runs in found if len({run.n for run in runs}) >= sizes]
 
 
-def _by_size(results: Results, pool: Pool) -> Figure | None:
+def _by_size(results: Results) -> Figure | None:
     steps, studies = results.headline_steps(), _studies(results, 2)
     if steps is None or not studies:
         return None
-    panels, everything, theirs_too = [], [], False
-    for title, runs in studies:
+    panels, theirs_too = [], False
+    for pool, (title, runs) in product(POOLS, studies):
         lines = _lines(results, runs, score(pool, steps))
         for method in _methods(results, runs):
             own = [run for run in runs if run.method == method]
@@ -129,13 +126,12 @@ def _by_size(results: Results, pool: Pool) -> Figure | None:
             if theirs:
                 lines.append(Line(f"{results.method_title(method)} in the paper", f"m-{method} theirs", theirs, "ring"))
                 theirs_too = True
-        panels.append(draw(Chart(title, "objects in the library", "MRR, %", tuple(lines), _sizes(runs), log_x=True,
-                                 y_range=(0, 100))))  # fmt: skip
-        everything += runs
+        panels.append(draw(Chart(f"{title}, {POOLS[pool]}", "objects in the library", "MRR, %", tuple(lines),
+                                 _sizes(runs), log_x=True, y_range=(0, 100))))  # fmt: skip
+    everything = [run for _, runs in studies for run in runs]
     note = f"MRR in unseen scenes after {steps} steps." + _nothing_unseen(everything)
     note += " Rings are the paper's numbers of the same methods and sizes." if theirs_too else ""
-    legend = _legend(results, everything, (NOTHING, "control"))
-    return Figure(f"MRR by library size, {POOLS[pool]}", note, tuple(panels), legend)
+    return Figure("MRR by library size", note, tuple(panels), _legend(results, everything, (NOTHING, "control")))
 
 
 def _nothing_unseen(runs: Sequence[RunResult]) -> str:
@@ -148,9 +144,9 @@ def _papers(runs: Sequence[RunResult]) -> tuple[tuple[float, float | None], ...]
     return tuple((n, theirs.mrr_5) for n, theirs in sorted(found.items()) if theirs is not None)
 
 
-def _by_steps(results: Results, pool: Pool) -> Figure | None:
+def _by_steps(results: Results) -> Figure | None:
     panels, everything = [], []
-    for title, runs in _studies(results):
+    for pool, (title, runs) in product(POOLS, _studies(results)):
         for n in sorted({run.n for run in runs}):
             some = [run for run in runs if run.n == n]
             steps = sorted({int(k) for run in some for k in run.scores["unseen"][pool]})
@@ -163,14 +159,13 @@ def _by_steps(results: Results, pool: Pool) -> Figure | None:
                 lines.append(Line(name, style_of(results, method), _against_steps(own, steps, pool)))
                 still = _against_steps(own, steps, pool, "do_nothing")
                 lines.append(Line(f"doing nothing, encoder of {name}", "control", still, "none"))
-            panels.append(draw(Chart(f"{title}, N = {n}", "steps", "MRR, %", tuple(lines), tuple(steps), log_x=True,
-                                     y_range=(0, 100))))  # fmt: skip
+            panels.append(draw(Chart(f"{title}, N = {n}, {POOLS[pool]}", "steps", "MRR, %", tuple(lines), tuple(steps),
+                                     log_x=True, y_range=(0, 100))))  # fmt: skip
             everything += some
     if not panels:
         return None
     note = "MRR in unseen scenes." + _nothing_unseen(everything)
-    legend = _legend(results, everything, (NOTHING, "control"))
-    return Figure(f"MRR by steps, {POOLS[pool]}", note, tuple(panels), legend)
+    return Figure("MRR by steps", note, tuple(panels), _legend(results, everything, (NOTHING, "control")))
 
 
 def _against_steps(

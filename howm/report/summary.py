@@ -17,7 +17,7 @@ def summary(results: Results) -> tuple[str, str]:
         )
     done = ended(everything)
     sizes = sorted({run.n for run in everything})
-    worlds = _and(list(dict.fromkeys(results.world_title(run.world) for run in everything)))
+    worlds = listed(list(dict.fromkeys(results.world_title(run.world) for run in everything)))
     library = (
         f"libraries of {sizes[0]} to {sizes[-1]} objects" if len(sizes) > 1 else f"a library of {_objects(sizes[0])}"
     )
@@ -120,10 +120,11 @@ def _not_run(results: Results, world: str, k: int) -> str:
     for method in results.methods():
         own = {run.n for run in runs if run.method == method}
         lacking.setdefault(tuple(n for n in sizes if own and n not in own), []).append(method)
-    parts = [f"N = {_and(some)}: {_and(methods)}" for some, methods in lacking.items() if some]
+    parts = [f"N = {listed(some)}: {listed(methods)}" for some, methods in lacking.items() if some]
     return f"{results.study_title(world, k)}, not run at {'; at '.join(parts)}." if parts else ""
 
 
-def _and(things: Sequence[object]) -> str:
+def listed(things: Sequence[object]) -> str:
+    """As a sentence has it: one, two and three."""
     *most, last = map(str, things)
     return f"{', '.join(most)} and {last}" if most else last

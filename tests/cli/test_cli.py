@@ -50,7 +50,7 @@ def test_library_show_writes_a_picture(world, tmp_path):
     result = howm("library", "show", "--env", world, "-n", 12, "-o", path)
     assert result.stdout.strip() == str(path)
     with Image.open(path) as picture:
-        assert picture.size == (300, 60)
+        assert picture.size == (6 + 10 * 46, 6 + 2 * 62)  # ten tiles of 40 pixels to a row, and captions
 
 
 def test_library_show_prints_json_that_reads_back():
@@ -146,7 +146,7 @@ def test_show_draws_an_episode(data, tmp_path):
         "eval_seen    200 episodes of 6 steps",
     ]
     with Image.open(path) as picture:
-        assert picture.size == (7 * 104, 104)
+        assert picture.size == (6 + 6 * 156, 6 + 2 * 172)  # six frames to a row, captions below
 
 
 def test_export_and_import_again(data, tmp_path):
@@ -232,7 +232,12 @@ def test_import_says_what_is_violated(data, tmp_path):
         (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "-1"], ["'-1'", "minutes"]),
         (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "0"], ["'0'", "minutes"]),
         (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "nan"], ["'nan'", "minutes"]),
-        (["eval", "nowhere"], ["nowhere", "howm train"]),
+        (["eval", "nowhere"], ["nowhere is not there", "howm-shapes-n10, howm-shapes-n30"]),
+        (["eval", "howm-shapes-n10"], ["does not say where its data is", "--data FILE or --fresh-seed"]),
+        (["compare", "howm-shapes-n10"], ["two models or more"]),
+        (["compare", "a", "b", "-o", "page.txt"], ["page.txt", ".html"]),
+        (["sweep", "status"], ["dir"]),
+        (["sweep", "status", "nowhere"], ["nowhere is not the folder of a sweep"]),
     ],
 )
 def test_bad_usage_is_one_line_and_leaves_nothing(arguments, words, tmp_path):

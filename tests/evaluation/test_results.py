@@ -318,7 +318,7 @@ def test_results_of_other_data_are_replaced_only_by_force(tmp_path):
     one, other = (make_dataset("shapes", 5, 3, seed=seed, amounts=AMOUNTS) for seed in (0, 1))
     first = evaluate_run(model, one, out, steps=(1,))
     assert evaluate_run(model, one, out, steps=(1,)) == first
-    with pytest.raises(HowmError, match=r"OwnModel-seed0\.json was computed on other data; .*--force"):
+    with pytest.raises(HowmError, match=r"OwnModel-seed0\.json was computed on other data; .*`force=True`"):
         evaluate_run(model, other, out, steps=(1,))
     path = first.place(out)
     assert read_result(path) == first

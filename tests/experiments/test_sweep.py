@@ -316,7 +316,7 @@ def test_a_folder_is_not_begun_again_with_other_settings(tmp_path):
         ({"episodes": 61}, "episodes=60, not 61"),
         ({"settings": ("train.steps=5",)}, "settings"),
     ):
-        with pytest.raises(HowmError, match=f"was begun with .*{named}.*; choose another --out"):
+        with pytest.raises(HowmError, match=f"was begun with .*{named}.*; choose another folder"):
             Sweep(tmp_path, small(**changes)).begin()
     Sweep(tmp_path, small(variants=(Variant("mine", "howm"),))).begin()
     with pytest.raises(HowmError, match="another variant mine"):
@@ -346,7 +346,7 @@ def test_results_of_another_sweep_count_only_if_they_are_what_is_asked_for(tmp_p
         ({"settings": (*SETTINGS, "model.hidden=9")}, r"model\.hidden=128, not 9"),
     ):
         other = Sweep(tmp_path / "other", small(methods=("cswm-n",), **changes), results=tmp_path / "results")
-        with pytest.raises(HowmError, match=f"cswm-n-seed0.json was made with {named}; choose another --results"):
+        with pytest.raises(HowmError, match=f"cswm-n-seed0.json was made with {named}; choose another folder"):
             other.begin()
     sweep.result_path(run).write_text("{")
     with pytest.raises(HowmError, match="is not JSON"):

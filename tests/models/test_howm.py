@@ -453,7 +453,7 @@ def test_slots_can_be_trained_alone_for_others_and_gone_on_with(data, tmp_path):
     train_run(tiny(), data, whole, 1)
     one, both = (load_checkpoint(run / "last.safetensors").tensors for run in (alone, whole))
     assert all(torch.equal(one[name], both[name]) for name in both)
-    with pytest.raises(HowmError, match="leave out --represent-only"):
+    with pytest.raises(HowmError, match="leave out `represent_only`"):
         train_run(tiny(), data, tmp_path / "none", 1, extractor=str(alone), represent_only=True)
 
 
@@ -481,7 +481,7 @@ def test_an_extractor_is_taken_over_also_from_a_larger_library(data, tmp_path):
         train_run(tiny(), data, tmp_path / "leak", 1, extractor=str(tmp_path / "own"))
     with pytest.raises(HowmError, match="holds no extractor with"):
         train_run(tiny("howm-paper"), data, tmp_path / "other", 1, extractor=str(tmp_path / "larger"))
-    with pytest.raises(HowmError, match="leave out --extractor"):
+    with pytest.raises(HowmError, match="leave out `extractor`"):
         train_run(configure("cswm-n", "cpu"), data, tmp_path / "none", extractor=str(tmp_path / "larger"))
 
 

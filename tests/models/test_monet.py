@@ -150,7 +150,7 @@ def test_matching_methods_are_evaluated_on_small_pools_only(method, model, data,
     assert results.segmentation is not None
     with pytest.raises(HowmError, match="more than the 40"):
         evaluate_run(str(tmp_path / "run"), steps=(1,), data=tmp_path / "data.h5", episodes=41)
-    with pytest.raises(HowmError, match="3000 references would take hours; give --episodes 500"):
+    with pytest.raises(HowmError, match="3000 references would take hours; give `episodes=500`"):
         evaluate_run(str(tmp_path / "run"), steps=(1,), fresh_seed=0, episodes=3000)
 
 

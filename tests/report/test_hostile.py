@@ -60,7 +60,7 @@ def test_names_that_could_lead_elsewhere_are_refused(key, name):
 def test_charts_take_their_classes_from_a_list():
     drawn = draw_strips("t", [Strip("x", '"><script>', (1.0,))])
     assert "<script" not in drawn
-    assert 'class="m-other-0 ring"' in drawn
+    assert 'class="m-other-0 dot"' in drawn
     assert Line("x", "m-howm theirs", ()).style == "m-howm theirs"
 
 

@@ -22,7 +22,8 @@ from howm.report.tables.all import readme_tables, report_tables
 from howm.report.tables.beyond import ABLATION
 from howm.report.tables.entries import notes
 from howm.report.tables.ladder import ladder_table, split_table
-from howm.report.tables.paper import glance, mrr_table
+from howm.report.tables.paper import glance
+from howm.report.tables.scores import score_table
 from howm.runs.result import read_result, result_from_json, write_result
 
 ROOT = Path(__file__).parents[2]
@@ -76,9 +77,9 @@ def save(folder: Path, *runs: dict) -> Path:
     return folder
 
 
-def texts(table: Table, method: str, whose: str, group: str) -> list[str]:
-    """The cells of one method under one library size."""
-    (row,) = [row for row in table.rows if row[:2] == (method, whose)]
+def entries(table: Table, n: int, method: str, group: str) -> list[str]:
+    """What a line of a table of scores has in one group of columns."""
+    (row,) = [row for row in table.rows if row[:2] == (n, method)]
     return [
         "missing" if cell is None else str(cell)
         for column, cell in zip(table.columns, row, strict=True)
@@ -86,49 +87,73 @@ def texts(table: Table, method: str, whose: str, group: str) -> list[str]:
     ]
 
 
-def test_cells_are_means_over_seeds_with_the_paper_under_them(tmp_path):
-    save(tmp_path, result(mrr=90.0), result(mrr=94.0, seed=1), result("howm-paper", n=20, mrr=100.0))
-    table = mrr_table(read_results(tmp_path), "shapes", "paper")
-    assert texts(table, "cswm-n", "ours", "N = 10") == ["2", *["92.0 ± 2.8"] * 3, "−1.5 ± 0.0"]
-    assert texts(table, "cswm-n", "paper", "N = 10") == ["", "100.0", "99.9", "", "0.0"]
-    assert texts(table, "cswm-n", "paper", "N = 30") == ["", "OM", "OM", "", "OM"]
-    assert texts(table, "cswm-n", "ours", "N = 20") == ["missing"] * 5
-    assert texts(table, "howm-paper", "ours", "N = 20") == ["1", "100.0", "100.0", "100.0", "−1.5"]
-    assert texts(table, "howm-paper", "paper", "N = 20") == ["", "99.7", "75.1", "", "22.9"]
+MRR, REPORTED = "MRR after steps", "the paper reports"
 
 
-def test_the_paper_says_nothing_of_the_hard_pool(tmp_path):
-    table = mrr_table(read_results(save(tmp_path, result())), "shapes", "hard")
-    assert {row[1] for row in table.rows} == {"ours", "control"}
+def test_scores_are_means_over_seeds_with_the_papers_beside_the_runs_they_belong_to(tmp_path):
+    save(tmp_path, result(mrr=90.0), result(mrr=94.0, seed=1), result("howm-paper", n=20, mrr=100.0), result("howm"))
+    table = score_table(read_results(tmp_path), "shapes", 5, "paper")
+    assert [row[:3] for row in table.rows] == [(10, "cswm-n", 2), (10, "howm", 1), (20, "howm-paper", 1)]  # and no more
+    assert entries(table, 10, "cswm-n", MRR) == ["92.0 ± 2.8"] * 3
+    assert entries(table, 10, "cswm-n", "after 5") == ["82.0 ± 2.8", "−1.5 ± 0.0"]
+    assert [column.name for column in table.columns if column.group == REPORTED] == [
+        *("MRR, 1", "MRR, 5", "H@1, 5", "gap, 5")
+    ]
+    assert entries(table, 10, "cswm-n", REPORTED) == ["100.0", "99.9", "99.8", "0.0"]
+    assert entries(table, 20, "howm-paper", REPORTED) == ["99.7", "75.1", "66.3", "22.9"]
+    assert entries(table, 10, "howm", REPORTED) == ["missing"] * 4
 
 
-def test_doing_nothing_ends_each_table_of_scores(tmp_path):
-    controls = {"do_nothing": pools(30.0, 20.0)}
-    results = read_results(save(tmp_path, result("howm", controls=controls), result(n=20)))
-    found = report_tables(results)
-    for name, entries in (("MRR", [*["30.0"] * 3, "missing"]), ("H@1", ["20.0"] * 3)):
-        for table in found[f"{name} on unseen scenes"]:
-            assert table.rows[-1][:2] == ("do_nothing", "control")
-            assert texts(table, "do_nothing", "control", "N = 10") == ["1", *entries]
-            assert set(texts(table, "do_nothing", "control", "N = 20")) == {"missing"}  # not of another encoder
-            assert "with the encoder of howm" in table.note
+def test_the_paper_says_nothing_of_the_hard_pool_nor_of_what_it_has_not_run(tmp_path):
+    save(tmp_path, result(), result("howm", n=6, k=3), result("mine", "billiards"))
+    results = read_results(tmp_path)
+    for world, k, pool in (("shapes", 5, "hard"), ("shapes", 3, "paper"), ("billiards", 5, "paper")):
+        assert REPORTED not in {column.group for column in score_table(results, world, k, pool).columns}
+
+
+def test_every_run_has_its_own_control_beside_it(tmp_path):
+    save(tmp_path, result("howm", controls={"do_nothing": pools(30.0, 20.0)}), result("cswm-n", controls={}))
+    table = score_table(read_results(tmp_path), "shapes", 5, "hard")
+    assert entries(table, 10, "howm", "doing nothing, after steps") == ["30.0"] * 3
+    assert entries(table, 10, "cswm-n", "doing nothing, after steps") == ["missing"] * 3
+    assert "the run's own encoder" in table.note
 
 
 def test_what_did_not_end_well_is_named(tmp_path):
     runs = [failure("OM", n=20), failure(n=30), result(n=10), failure(n=10, seed=1)]
-    table = mrr_table(read_results(save(tmp_path, *runs)), "shapes", "paper")
-    assert texts(table, "cswm-n", "ours", "N = 20") == ["missing", *["OM"] * 4]
-    assert texts(table, "cswm-n", "ours", "N = 30") == ["missing", *["failed"] * 4]
-    assert texts(table, "cswm-n", "ours", "N = 10")[:2] == ["1", "90.0"]  # of the seed that ended well
+    table = score_table(read_results(save(tmp_path, *runs)), "shapes", 5, "hard")
+    assert entries(table, 20, "cswm-n", MRR) == ["OM"] * 3
+    assert entries(table, 30, "cswm-n", MRR) == ["failed"] * 3
+    assert entries(table, 10, "cswm-n", MRR) == ["90.0"] * 3  # of the seed that ended well
     assert "cswm-n, N=30, seed 0: failed (no luck & no money)." in table.note
     assert "cswm-n, N=20, seed 0: out of 4,000 MB of memory." in table.note
     assert "cswm-n, N=10, seed 1: failed" in table.note
 
 
-def test_a_step_that_was_not_measured_is_missing(tmp_path):
-    run = result(scores=dict.fromkeys(("unseen", "training"), pools(steps=("1",))), gap={"paper": {"1": 0.0}})
-    table = mrr_table(read_results(save(tmp_path, run)), "shapes", "paper")
-    assert texts(table, "cswm-n", "ours", "N = 10") == ["1", "90.0", "missing", "missing", "missing"]
+def test_the_steps_of_a_table_are_those_that_were_measured(tmp_path):
+    run = result(scores=dict.fromkeys(("unseen", "training"), pools(steps=("1", "3"))), gap={"hard": {"3": 2.0}})
+    table = score_table(read_results(save(tmp_path, run)), "shapes", 5, "hard")
+    assert entries(table, 10, "cswm-n", MRR) == ["90.0", "90.0"]
+    assert entries(table, 10, "cswm-n", "after 3") == ["80.0", "+2.0"]  # the most, where it was not measured after five
+
+
+def test_every_table_says_which_runs_an_earlier_evaluation_measured(tmp_path):
+    masks = {"foreground_ari": 90.0, "matched_iou": 50.0}
+    stages = {
+        **{"extraction": 99.0, "binding": 99.0, "weight": 99.0, "absent_to_background": None, "steps": 5},
+        **{"hard_mrr": {"model": 90.0}, "lost_to": {"binding": 1.0}, "pixel_error": {}},
+    }
+    versions = [
+        result("howm", n=n, evaluation_version=version, segmentation=masks, binding=stages)
+        for n, version in ((10, 1), (20, 2))
+    ]
+    save(tmp_path, *versions, *(run | {"variant": "mine"} for run in versions))
+    for folder in ("negatives", "ablation", "few-scenes"):
+        save(tmp_path / folder, *(run | {"training_scenes": 10} for run in versions))
+    found = report_tables(read_results(tmp_path))
+    assert len(found) == 8
+    for table in (table for some in found.values() for table in some):
+        assert "By an earlier version of the evaluation (1)" in table.note, table.title
 
 
 def test_pools_of_different_size_and_scenes_that_are_not_unseen_are_noted():
@@ -146,10 +171,13 @@ def test_pools_of_different_size_and_scenes_that_are_not_unseen_are_noted():
     assert said(failure(), failure(seed=2)) == "cswm-n, N=10, seeds 0, 2: failed (no luck & no money)."
 
 
-def test_runs_outside_the_papers_grid_have_their_own_table(tmp_path):
+def test_every_world_and_number_of_objects_has_a_table(tmp_path):
     found = report_tables(read_results(save(tmp_path, result("howm", n=6, k=3), result("howm", n=300))))
-    (table,) = found["Beyond the paper"]
-    assert [row[2:4] for row in table.rows] == [(6, 3), (300, 5)]
+    assert {table.title: [row[0] for row in table.rows] for table in found["Scores, hard pool"]} == {
+        "Shapes, K = 3, hard pool": [6],
+        "Shapes, K = 5, hard pool": [300],
+    }
+    assert list(found)[:2] == ["Scores, hard pool", "Scores, paper's pool"]
 
 
 def test_a_variant_is_no_seed_of_its_method(tmp_path):
@@ -157,8 +185,8 @@ def test_a_variant_is_no_seed_of_its_method(tmp_path):
     lost = {**failure(method="howm", seed=1), "variant": "no-witness"}
     save(tmp_path, result("howm", mrr=100.0), changed, lost)
     results = read_results(tmp_path)
-    assert texts(mrr_table(results, "shapes", "paper"), "howm", "ours", "N = 10")[:2] == ["1", "100.0"]
-    (table,) = report_tables(results)["Beyond the paper"]
+    assert entries(score_table(results, "shapes", 5, "paper"), 10, "howm", MRR) == ["100.0"] * 3
+    (table,) = report_tables(results)["Variants"]
     ((name, *_, method, seeds, mrr), *others) = [row[:7] for row in table.rows]
     assert (name, method, seeds, str(mrr), others) == ("no-witness", "howm", 1, "40.0", [])
     assert "no-witness, N=10, seed 1: failed" in table.note
@@ -173,7 +201,7 @@ def test_the_readme_has_variants_under_their_methods_and_the_control_last(tmp_pa
     table = glance(results)
     names = ["cswm-slots", "cswm-slots-matched", "howm", "howm-changed", "do_nothing"]
     assert [row[0] for row in table.rows] == names
-    assert [str(row[4]) for row in table.rows] == ["60.0", "40.0", "100.0", "90.0", "10.0"]
+    assert [str(row[3]) for row in table.rows] == ["60.0", "40.0", "100.0", "90.0", "10.0"]
     assert table.rows[-1][1] == 1
     assert "cswm-slots-matched among 500; the others among 1,000" in table.note
     shapes = readme_tables(results)[0]
@@ -181,15 +209,12 @@ def test_the_readme_has_variants_under_their_methods_and_the_control_last(tmp_pa
     assert run == [("cswm-n", 20), *((name, 10) for name in names[:-1])]
 
 
-def test_what_has_not_been_run_has_rows_of_nothing(tmp_path):
+def test_a_report_has_only_what_was_run_and_the_docs_have_all_of_the_papers_entries(tmp_path):
     results = read_results(save(tmp_path, result("howm", n=8), result("howm", variant="howm-changed")))
-    found = report_tables(results)
-    for name in ("MRR on unseen scenes", "H@1 on unseen scenes", "Cost"):
-        for table in found[name]:
-            assert [row[0] for row in table.rows if row[1] == "ours"] == list(METHODS)
-            assert {entry for row in table.rows if row[:2] == ("cwm-n", "ours") for entry in row[2:]} == {None}
-    for table in found["Controls"]:
-        assert [row[1] for row in table.rows if row[0] == "do nothing"] == list(METHODS)
+    for name, (table, *others) in report_tables(results).items():
+        if name not in ("Variants", "Controls", "Negative sampling"):
+            assert others == []
+            assert [row[:2] for row in table.rows] == [(8, "howm")], name
     (shapes, *_) = readme_tables(results)
     sizes = [(row[0], row[1]) for row in shapes.rows if row[0] != "howm-changed"]
     expected = dict.fromkeys(METHODS, (5, 10, 20, 30)) | {"howm": (5, 8, 10, 20, 30)}
@@ -198,25 +223,21 @@ def test_what_has_not_been_run_has_rows_of_nothing(tmp_path):
     (missing,) = [row for row in shapes.rows if row[:2] == ("cswm-slots", 20)]
     assert missing[2:] == (0, *[None] * 12)
     assert "– has not been run" in shapes.note
-    rows = csv.DictReader(io.StringIO(csv_file(found["Cost"])))
-    cells = {(row["row"], row["group"], row["column"]): (row["value"], row["status"]) for row in rows}
-    assert cells["cwm-n ours", "peak memory, MB", "N = 20"] == ("", "missing")
-    assert cells["howm ours", "peak memory, MB", "N = 8"] == ("300.0", "ok")
 
 
-def test_h1_and_controls_and_costs(tmp_path):
-    found = report_tables(read_results(save(tmp_path, result(mrr=90.0))))
-    paper, hard = found["H@1 on unseen scenes"]
-    assert texts(paper, "cswm-n", "ours", "N = 10") == ["1", "80.0", "80.0", "80.0"]
-    assert texts(paper, "cswm-n", "paper", "N = 10") == ["", "", "99.8", ""]
-    assert texts(hard, "cswm-n", "ours", "N = 10") == ["1", "80.0", "80.0", "80.0"]
-    assert texts(found["Cost"][0], "cswm-n", "ours", "training, CPU minutes") == [
-        "missing",
-        "1.0",
-        "missing",
-        "missing",
+def test_controls_and_costs(tmp_path):
+    found = report_tables(read_results(save(tmp_path, result(mrr=90.0), result(n=20), result("howm", n=20))))
+    (cost,) = found["Cost"]
+    assert [tuple(map(str, row)) for row in cost.rows] == [
+        ("10", "cswm-n", "1", "1.0", "300", "12", "None"),
+        ("20", "cswm-n", "1", "1.0", "300", "12", "8.1 GB"),
+        ("20", "howm", "1", "1.0", "300", "12", "None"),
     ]
-    assert texts(found["Controls"][0], "do nothing", "cswm-n", "N = 10") == ["10.00"] * 3
+    (controls,) = found["Controls"]
+    assert [row[:3] for row in controls.rows] == [
+        (n, name, "1,000") for n in (10, 20) for name in ("oracle", "random", "constant")
+    ]
+    assert {str(entry) for entry in controls.rows[0][3:]} == {"10.00"}
 
 
 def test_negatives_are_told_apart_by_the_names_of_their_variants(tmp_path):
@@ -233,7 +254,7 @@ def test_negatives_are_told_apart_by_the_names_of_their_variants(tmp_path):
 def test_a_gap_is_seen_where_training_had_few_scenes(tmp_path):
     run = result(training_scenes=10, gap={"hard": {"5": 12.5}})
     save(save(tmp_path, result()) / "few-scenes", run, result(world="rush_hour", training_scenes=10))
-    (table,) = [table for table in report_tables(read_results(tmp_path))["Beyond the paper"] if "few" in table.title]
+    (table,) = [table for table in report_tables(read_results(tmp_path))["Other scenes"] if "few" in table.title]
     assert [row[:5] for row in table.rows] == [("cswm-n", world, 10, "10", 1) for world in ("Shapes", "Rush Hour")]
     assert str(table.rows[0][-1]) == "+12.5"
 
@@ -313,15 +334,11 @@ def test_results_of_an_unknown_method_in_an_unknown_world_are_in_the_tables(tmp_
     own = result("my_package.models:Mine", "billiards", mrr=70.0, method_title="Mine", world_title="Billiards")
     save(tmp_path, own, result("my_package.models:Mine", mrr=60.0, method_title="Mine"), result())
     save(tmp_path, result("howm", "billiards", n=6, k=3, world_title="Billiards"))
-    found = report_tables(read_results(tmp_path))
-    tables = {table.title: table for table in found["MRR on unseen scenes"]}
-    billiards = tables["Billiards, MRR in the hard pool"]
-    assert texts(billiards, "my_package.models:Mine", "ours", "N = 10")[:2] == ["1", "70.0"]
-    assert [row[0] for row in billiards.rows] == ["howm", "my_package.models:Mine", "do_nothing"]  # none that is empty
-    shapes = tables["Shapes, MRR in the hard pool"]
-    assert [row[0] for row in shapes.rows if row[1] == "ours"] == [*METHODS, "my_package.models:Mine"]
-    (reach,) = found["Beyond the paper"]
-    assert [row[:4] for row in reach.rows] == [("howm", "Billiards", 6, 3)]
+    tables = {table.title: table for table in report_tables(read_results(tmp_path))["Scores, hard pool"]}
+    billiards = tables["Billiards, K = 5, hard pool"]
+    assert entries(billiards, 10, "my_package.models:Mine", MRR) == ["70.0"] * 3
+    assert [row[1] for row in tables["Shapes, K = 5, hard pool"].rows] == ["cswm-n", "my_package.models:Mine"]
+    assert [row[:2] for row in tables["Billiards, K = 3, hard pool"].rows] == [(6, "howm")]
 
 
 def test_a_record_survives_its_file(tmp_path):
@@ -351,7 +368,7 @@ def test_the_ablation_has_a_name_for_every_variant(tmp_path):
     assert set(asked.rows) == set(ABLATION)
     save(save(tmp_path, result()) / "ablation", result("howm", variant="no-witness"))
     save(tmp_path / "ablation", result("howm"))
-    (table,) = [table for table in report_tables(read_results(tmp_path))["Beyond the paper"] if "part" in table.title]
+    (table,) = [table for table in report_tables(read_results(tmp_path))["Variants"] if "part" in table.title]
     assert [row[0] for row in table.rows] == ["howm", "no witness"]
 
 

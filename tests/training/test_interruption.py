@@ -1,6 +1,7 @@
 """A training that is ended or met by another: one lock a directory, one line on SIGTERM, threads in its record."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -49,7 +50,8 @@ def test_a_signal_says_the_last_saved_step(number, code, word, data, tmp_path): 
     assert process.returncode == code
     assert "Traceback" not in said
     step = load_checkpoint(tmp_path / "run/last.safetensors").step
-    assert f"step {step} is saved; resume with --resume" in said
+    assert f"step {step} is saved\n" in said
+    assert f"resume with: howm {shlex.join([*map(str, command), *settings])} --resume\n" in said
     assert f"howm: {word}" in said
     assert not list((tmp_path / "run").glob(".*.part"))
 

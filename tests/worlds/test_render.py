@@ -4,13 +4,12 @@ import numpy as np
 import plain_world
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from strategies import Pictured, libraries, pictured_states
+from strategies import Pictured, pictured_states
 
 from howm.errors import HowmError
 from howm.worlds.grid import Grid
 from howm.worlds.library import ObjectLibrary
-from howm.worlds.render import Renderer, film_strip, library_sheet
+from howm.worlds.render import Renderer, film_strip
 from howm.worlds.silhouettes import silhouette
 
 LIBRARY = ObjectLibrary.make("shapes", 12)
@@ -96,19 +95,6 @@ def test_different_states_look_different() -> None:
     pictures = Renderer(LIBRARY, grid).render(scene_ids, cells)
     states = {frozenset(zip(*pair, strict=True)) for pair in zip(scene_ids.tolist(), cells.tolist(), strict=True)}
     assert len({picture.tobytes() for picture in pictures}) == len(states)
-
-
-@given(libraries(), st.integers(5, 16), st.integers(1, 12))
-def test_library_sheet_shows_all_objects_in_order(library: ObjectLibrary, cell_pixels: int, columns: int) -> None:
-    sheet = library_sheet(library, cell_pixels, columns)
-    columns = min(columns, library.n)
-    margin = cell_pixels // 4
-    side = cell_pixels + 2 * margin
-    assert sheet.shape == (-(-library.n // columns) * side, columns * side, 3)
-    for i, sprite in enumerate(Renderer(library, cell_pixels=cell_pixels).sprites):
-        row, column = divmod(i, columns)
-        tile = sheet[row * side : (row + 1) * side, column * side : (column + 1) * side]
-        assert (tile == np.pad(sprite, ((margin, margin), (margin, margin), (0, 0)))).all()
 
 
 @pytest.mark.parametrize(("frames", "rows", "columns"), [(1, 1, 1), (11, 1, 11), (12, 2, 11), (23, 3, 11)])

@@ -6,7 +6,6 @@ from howm.report.tables.entries import (
     BINDING,
     COSTS,
     GAP,
-    LEGEND,
     POOLS,
     STEPS,
     binding,
@@ -66,9 +65,7 @@ def binding_table(results: Results) -> Table:
         "Extraction: frames in which each object has a slot of its own. Binding: objects whose actions go to the slot "
         "that holds them; weight: with how much of the action. MRR at 5 steps that would be won if a stage were right."
     )
-    return Table(
-        "Slots and binding by the ground truth", f"{note} {LEGEND} {notes(found)}".strip(), columns, tuple(rows), 3
-    )
+    return Table("Slots and binding by the ground truth", f"{note} {notes(found)}".strip(), columns, tuple(rows), 3)
 
 
 def ari(run: RunResult) -> float | None:
