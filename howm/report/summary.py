@@ -46,6 +46,8 @@ Setting = tuple[str, int, int]
 def _finding(results: Results) -> str:
     """The method whose worst setting is best, among the settings that the methods have in common."""
     steps = results.headline_steps()
+    if steps is None and results.others:
+        return "Their splits, or the sizes of their scenes, are not the paper's: see the splits of other kinds."
     if steps is None:
         return "Nothing has been measured yet."
     measure, title = score("hard", steps), results.method_title
@@ -53,8 +55,6 @@ def _finding(results: Results) -> str:
     for run in results.finished():
         if measure(run) is not None and run.n > run.k:
             settings.setdefault(run.method, {}).setdefault((run.world, run.n, run.k), []).append(run)
-    if not settings and results.others:
-        return "Their splits, or the sizes of their scenes, are not the paper's: see the splits of other kinds."
     ahead = f"{_count(int(steps), 'step').capitalize()} ahead in unseen scenes"
     if not settings:
         return f"{ahead}, nothing has been measured: where N = K, no scene is unseen."
