@@ -24,14 +24,15 @@ CELLS = [
      "actions = 4 * rng.choice(scene[0], 10) + rng.integers(4, size=10)\nfor action in actions:\n"
      "    states.append(world.step(scene, states[-1], np.array([action])))\n"
      "truth = np.concatenate([world.render(scene, state) for state in states])\n"
-     'names = ["start", *action_names(world, actions)]\nImage.fromarray(captioned(truth, names, columns=11, width=100))'),
+     'names = ["start", *action_names(world, actions)]\n'
+     "Image.fromarray(captioned(truth, names, columns=11, width=100))"),
     ("markdown", "What the model imagines from the first frame and the actions alone:"),
     ("code", "imagined = np.asarray(howm.imagine(model, truth[0], actions).pictures[0])\n"
      "drawn = (np.clip(imagined, 0, 1) * 255).astype(np.uint8)\n"
      "Image.fromarray(captioned(drawn, names, columns=11, width=100))"),
-    ("markdown", "How good that is, over 200 episodes in unseen scenes. In the *hard pool* the prediction competes with "
-     "the query's own earlier frames and with the ends of 20 other action sequences from its start; `do_nothing` is what "
-     "the same encoder scores when it predicts that nothing moves."),
+    ("markdown", "How good that is, over 200 episodes in unseen scenes. In the *hard pool* the prediction competes "
+     "with the query's own earlier frames and with the ends of 20 other action sequences from its start; `do_nothing` is "
+     "what the same encoder scores when it predicts that nothing moves."),
     ("code", 'result = howm.evaluate_run("howm-shapes-n10", fresh_seed=1, episodes=200, steps=(1, 5, 10))\n'
      'for k, scores in result.scores["unseen"]["hard"].items():\n'
      '    still = result.controls["do_nothing"]["hard"][k].mrr\n'
