@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from reference import command_line, public_names
+from reference import command_line, configuration, public_names
 
 from howm.version import __version__
 
@@ -28,7 +28,7 @@ nitpick_ignore_regex = [("py:class", ".*")]  # types of other packages, and jaxt
 
 def _generate(app, docname, source):
     """Put in what is read off the code, so that it is written once."""
-    generated = {"cli": command_line, "api": public_names}
+    generated = {"cli": command_line, "api": public_names, "configuration": configuration}
     if docname in generated:
         source[0] += "\n" + generated[docname]()
 

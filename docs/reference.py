@@ -6,8 +6,15 @@ from importlib import import_module
 
 import howm
 from howm.cli.main import _parser
+from howm.config import to_plain
 
+FIRST = ("load", "evaluate", "fit", "imagine", "compare", "evaluate_run", "train_run", "make_world", "make_dataset")
 MODULES = {  # those that the guides speak of, beside the public names
+    "howm.models.howm": ("HOWM",),
+    "howm.models.cswm": ("CSWM",),
+    "howm.models.cswm_slots": ("CSWMSlots",),
+    "howm.models.monet_bm": ("MONetBM",),
+    "howm.evaluation.comparison": ("Comparison", "Difference", "paired_difference"),
     "howm.hub": ("push", "pull"),
     "howm.runs.checkpoint": ("load_checkpoint",),
     "howm.evaluation.run": ("evaluate_run",),
@@ -65,10 +72,46 @@ def _command(name: str, parser: argparse.ArgumentParser, text: str) -> str:
 
 def public_names() -> str:
     """Everything that `howm` exports, and the main functions of other modules."""
-    lines = ["## Names of `howm`", "", *(_documented("howm", name) for name in howm._PUBLIC)]
+    others = [name for name in howm._PUBLIC if name not in FIRST]
+    lines = ["## What you call first", "", *(_documented("howm", name) for name in FIRST)]
+    lines += ["## The methods", "", methods(), "", "## All other names of `howm`", ""]
+    lines += [_documented("howm", name) for name in others]
     lines += ["## Names of its modules", ""]
     lines += [_documented(module, name) for module, names in MODULES.items() for name in names]
     return "\n".join(lines)
+
+
+def methods() -> str:
+    """The methods as a table: what `howm.configure` and `howm train --method` take."""
+    rows = ["| name | title | what it is | presets |", "|---|---|---|---|"]
+    for name, method in howm.METHODS.items():
+        rows.append(f"| `{name}` | {method.title} | {method.summary} | {', '.join(method.presets)} |")
+    return "\n".join(rows)
+
+
+def configuration() -> str:
+    """Every key of every method with its values in the presets, from the configurations themselves."""
+    lines = ["## All keys by method", ""]
+    for name, method in howm.METHODS.items():
+        found = {preset: _keys(howm.configure(name, preset)) for preset in method.presets}
+        lines += [f"### {name}", "", f"| key | {' | '.join(f'`{preset}`' for preset in found)} |"]
+        lines.append(f"|---|{'---|' * len(found)}")
+        for key in dict.fromkeys(key for values in found.values() for key in values):
+            lines.append(f"| `{key}` | {' | '.join(values.get(key, '–') for values in found.values())} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _keys(config: howm.RunConfig) -> dict[str, str]:
+    def flat(values: dict, prefix: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for key, value in values.items():
+            found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: str(value).lower()}
+        return found
+
+    plain = to_plain(config)
+    return {key: value for group in ("model", "represent", "train") if plain[group]
+            for key, value in flat(plain[group], f"{group}.").items()}  # fmt: skip
 
 
 def _documented(module: str, name: str) -> str:

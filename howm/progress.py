@@ -48,10 +48,10 @@ def progress(total: float, description: str, *, done: float = 0, unit: str = "",
         return Lines(total, description, done)
     from tqdm import tqdm
 
-    shares = {} if unit else {"bar_format": "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"}
+    shares = None if unit else "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
     return tqdm(
         total=total, initial=done, disable=not show, unit=unit, desc=description, mininterval=0.5, dynamic_ncols=True,
-        **shares,
+        bar_format=shares,
     )  # fmt: skip
 
 

@@ -75,9 +75,10 @@ def evaluate(
         if not 1 <= k <= rollouts.steps:
             raise HowmError(f"{k} steps cannot be evaluated on episodes of {rollouts.steps} steps; make longer ones")
     with evaluating(model), ExitStack() as stack:
+        advance = progress if callable(progress) else None
         if progress is True:
-            progress = stack.enter_context(bar(frames_to_embed(rollouts, steps), "evaluate")).update
-        scores, ranks = _evaluate(model, rollouts, steps, controls, seed, chunk, progress or None)
+            advance = stack.enter_context(bar(frames_to_embed(rollouts, steps), "evaluate")).update
+        scores, ranks = _evaluate(model, rollouts, steps, controls, seed, chunk, advance)
     hard_pool = "earlier frames only" if rollouts.episodes.states is None else "near misses"
     shown = {name: scores[name] for name in CONTROLS if name in scores}
     return Evaluation(scores.pop("model"), shown, hard_pool, ranks)

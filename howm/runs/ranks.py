@@ -43,8 +43,8 @@ class _File:
     queries: str
     hard_pool: str
     evaluation_version: int
-    scene_index: list[int]
-    ranks: dict[Pool, dict[str, list[int | float]]]
+    scene_index: tuple[int, ...]
+    ranks: dict[Pool, dict[str, tuple[int | float, ...]]]
 
 
 def ranks_path(result: Path) -> Path:

@@ -1,0 +1,68 @@
+"""The scripts of examples/ run, and the notebook is what its script writes."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = {
+    "train_and_evaluate": ["--steps", "6"],
+    "own_world": ["--steps", "6"],
+    "own_model": ["--steps", "6"],
+    "imagine": [],
+}
+SAID = {
+    "train_and_evaluate": "unseen   scenes, 5 ahead: MRR",
+    "own_world": "breaks of the contract: []",
+    "own_model": "5 ahead, hard pool, mlp   : MRR",
+    "imagine": "imagined.png",
+}
+
+
+def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", *map(str, arguments)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=280)
+
+
+def test_every_script_is_tested_and_listed():
+    scripts = {path.stem for path in EXAMPLES.glob("*.py")} - {"make_notebook"}
+    assert scripts == SMALL.keys() == SAID.keys()
+    listed = (EXAMPLES / "README.md").read_text()
+    assert all(f"`{path.name}`" in listed for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb"))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_an_example_runs(name, tmp_path):
+    done = run(EXAMPLES / f"{name}.py", *SMALL[name], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert SAID[name] in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_an_example_ends_within_its_two_minutes(name, tmp_path):
+    assert run(EXAMPLES / f"{name}.py", cwd=tmp_path).returncode == 0
+
+
+def test_the_notebook_is_what_its_cells_give():
+    """Rounding may differ between machines, so outputs are compared by their kind, and by their words."""
+    spec = importlib.util.spec_from_file_location("make_notebook", EXAMPLES / "make_notebook.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    stored, made = json.loads((EXAMPLES / "first_look.ipynb").read_text(encoding="utf-8")), module.notebook()
+    assert (stored["nbformat"], stored["nbformat_minor"]) == (4, 5)
+    assert [cell["source"] for cell in stored["cells"]] == [cell["source"] for cell in made["cells"]]
+    for before, now in zip(stored["cells"], made["cells"], strict=True):
+        assert before.keys() == now.keys()
+        kinds = [[output["output_type"] for output in cell.get("outputs", [])] for cell in (before, now)]
+        assert kinds[0] == kinds[1]
+    pictures = [output for cell in stored["cells"] for output in cell.get("outputs", []) if "data" in output]
+    assert len(pictures) == 2
+    assert all(output["data"]["image/png"].startswith("iVBOR") for output in pictures)
+    assert made["cells"][1]["outputs"] == stored["cells"][1]["outputs"]
