@@ -111,7 +111,8 @@ class Sweep:
             ) from error
         results = None if self.results == self.folder / "results" else str(self.results)
         with atomic_write(self.config_path) as temporary:
-            temporary.write_text(to_yaml(_listed(to_plain(self.config)) | {"results": results}), encoding="utf-8")
+            asked = _listed(to_plain(self.config.spelled_out()))
+            temporary.write_text(to_yaml(asked | {"results": results}), encoding="utf-8")
 
     @property
     def config_path(self) -> Path:

@@ -1,7 +1,7 @@
 """What a sweep runs: a grid of methods × worlds × splits × library sizes × seeds, and how much work each run is."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Any, Literal
@@ -179,6 +179,7 @@ class SweepConfig:
     def check(self) -> None:
         """Refuse names that only a file gives, and keys and values that the worlds and methods do not take."""
         for env in self.envs:
+            WORLDS[env]  # which imports nothing that a person has not typed
             training, evaluation = self._sizes(env)
             self._refuse_sizes(training if evaluation is None else evaluation)
             for size in (training, evaluation or training):
@@ -231,8 +232,8 @@ class SweepConfig:
 
     def _sizes(self, env: str) -> tuple[range, range | None]:
         """Sizes of scenes, and of those of evaluation where they are others."""
-        own = _world(env, max(self.n + self.large), self.world_settings).default_k if self.k is None else self.k
-        return read_sizes(own), None if self.eval_k is None else read_sizes(self.eval_k)
+        asked = self._own(env)[0] if self.k is None else self.k
+        return read_sizes(asked), None if self.eval_k is None else read_sizes(self.eval_k)
 
     def _sizes_text(self, env: str) -> int | str:
         text = write_sizes(*self._sizes(env))
@@ -240,7 +241,22 @@ class SweepConfig:
 
     def _splits(self, env: str) -> tuple[SplitKind, ...]:
         """The splits, or the world's own."""
-        return self.splits or (default_split(_world(env, max(self.n + self.large), self.world_settings)),)
+        return self.splits or (self._own(env)[1],)
+
+    def _own(self, env: str) -> tuple[int | range, SplitKind]:
+        """The sizes and the split of a world; of one that only a file names, and nothing imports, those of most."""
+        if env not in WORLDS:
+            return 5, "scenes"
+        world = _world(env, max(self.n + self.large), self.world_settings)
+        return world.default_k, default_split(world)
+
+    def spelled_out(self) -> "SweepConfig":
+        """With sizes and split of worlds of one's own, so that the sweep's file alone names the runs."""
+        own = {(write_sizes(self._sizes(env)[0]), self._splits(env)) for env in self.envs}
+        if not self.typed["worlds"] or len(own) > 1:
+            return self
+        ((sizes, splits),) = own
+        return replace(self, k=sizes, splits=splits)
 
     def _refuse_sizes(self, sizes: range) -> None:
         """Refuse libraries that are smaller than a scene."""
@@ -290,5 +306,5 @@ class SweepConfig:
 
 @cache
 def _world(world: str, n: int, settings: tuple[str, ...]) -> World:
-    WORLDS[world]  # a name that only a file gives is refused; make_world would import it
+    """A world that is known, or that a person has typed."""
     return make_world(world, n, **parse_settings(settings))

@@ -20,6 +20,7 @@ from howm.report.results_folder import read_results
 from howm.runs.checkpoint import load_checkpoint
 from howm.runs.locate import find_checkpoint
 from howm.runs.result import read_result
+from howm.worlds.grid_world import Shapes
 from howm.worlds.registry import WORLDS
 
 ROOT = Path(__file__).parents[2]
@@ -125,3 +126,20 @@ def test_runs_in_scenes_of_several_sizes_name_them(tmp_path):
     assert {len(scene) for scene in fresh.unseen.scenes} == {4, 5}
     assert {len(scene) for scene in fresh.seen.scenes} == {2, 3}
     assert fresh.unseen.scene_ids.shape[1] == fresh.seen.scene_ids.shape[1] == 5
+
+
+class Three(Shapes):
+    """A world of one's own, whose scenes have three objects."""
+
+    default_k = 3
+
+
+def test_the_file_of_a_sweep_names_the_sizes_of_a_world_of_ones_own(tmp_path):
+    name = WORLDS.name_of(Three)
+    assert ":" in name
+    sweep = Sweep(tmp_path, small(methods=("cswm-k",), envs=(name,), n=(6,)))
+    sweep.begin()
+    written = read_yaml(str(tmp_path / "sweep.yaml"))
+    assert (written["k"], written["splits"]) == ("3", ["scenes"])
+    assert [run.name for run in Sweep.open(tmp_path).config.runs()] == [run.name for run in sweep.config.runs()]
+    assert sweep.config.runs()[0].setting.endswith("n6-k3")
