@@ -46,9 +46,10 @@ HOWM_FREE_PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 # By the traits of a `WorldSpec`. Where an action moves other objects as well, news of it has to reach them: along a
-# chain of pushes, or to all of a team. Hidden objects take longer to be found.
+# chain of pushes, or to all of a team. Hidden objects take longer to be
+# found; and where fewer than K can be seen, K slots would have to hold something else.
 HOWM_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
-    "overlap": {"model": {"extractor": {"compose": "depth"}}, "represent": {"steps": 2_500}},
+    "overlap": {"model": {"extractor": {"compose": "depth", "count": "infer"}}, "represent": {"steps": 2_500}},
     "moves_others": {"model": {"structured": {"rounds": 3, "cutoff": 0.0}}},
     "varied_background": {"model": {"extractor": {"background": "picture"}}},
 }

@@ -105,19 +105,18 @@ def slot(code: int, row: float, present: float = 1.0) -> list[float]:
     return [*([-0.7] * code), 2.6, *([-0.7] * (3 - code)), row, 0.0, 0.0, 1.0] if present else [0.0] * 8
 
 
-def test_what_was_seen_stays_and_what_is_new_gets_an_empty_slot() -> None:
+def test_what_was_seen_stays_where_slots_are_left_for_it() -> None:
     layout = SlotLayout(4)
     none = slot(0, 0, 0)
     before = torch.tensor([[slot(0, 1), slot(1, 2), none]])
     now = torch.tensor([[slot(2, 7), slot(0, 3), none]])  # the second is hidden, another one appears
-    rows = carry(layout, before, now)[0]
-    torch.testing.assert_close(rows, torch.tensor([slot(0, 3), slot(1, 2), slot(2, 7)]))
-    again = torch.tensor([[slot(0, 3), slot(0, 9), none]])  # the same code twice is no new object
-    rows = carry(layout, before, again)[0]
-    assert rows[1].tolist() == before[0, 1].tolist()
-    assert not rows[2].any()
-    full = torch.tensor([[slot(0, 1), slot(1, 2), slot(3, 4)]])  # no slot is left
-    torch.testing.assert_close(carry(layout, full, now)[0, 1:], full[0, 1:])
+    rows = carry(layout, before, now)
+    torch.testing.assert_close(rows, torch.tensor([[slot(2, 7), slot(0, 3), slot(1, 2)]]))
+    later = torch.tensor([[slot(1, 8), none, none]])  # it is seen again, and both others are hidden
+    torch.testing.assert_close(carry(layout, rows, later), torch.tensor([[slot(1, 8), slot(2, 7), slot(0, 3)]]))
+    full = torch.tensor([[slot(2, 7), slot(0, 3), slot(3, 4)]])  # no slot is left
+    torch.testing.assert_close(carry(layout, before, full), full)
+    torch.testing.assert_close(carry(layout, torch.zeros_like(before), now), now)
 
 
 def test_a_memory_of_one_frame_is_what_one_frame_shows(data: Dataset) -> None:

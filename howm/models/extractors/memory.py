@@ -29,17 +29,13 @@ def match(
 
 
 def carry(layout: SlotLayout, before: Float[Tensor, "B S D"], now: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
-    """The objects of ``before``, each where ``now`` shows it, or where it was if it is not found again; objects that
-    are new in ``now`` get the slots that were empty."""
-
-    def taken(index: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        return now.gather(1, index.unsqueeze(2).expand(-1, -1, now.shape[2]))
-
-    there, sure = match(layout, before, now)
-    kept = torch.where(sure.unsqueeze(2), taken(there), before)
+    """What ``now`` shows, and in the slots that it leaves empty the objects of ``before`` that are not found again,
+    where they were; those that were seen last come first."""
+    _, sure = match(layout, before, now)
     present, shown = (layout.split(slots)[3] > 0.5 for slots in (before, now))
-    new = shown & (code_distances(layout, before, now).amin(dim=1) >= layout.same_code)
-    rank = (~present).long().cumsum(dim=1) - 1  # of an empty slot among the empty ones
-    fills = ~present & (rank < new.sum(dim=1, keepdim=True))
-    newest = (~new).long().argsort(dim=1, stable=True).gather(1, rank.clamp_min(0))
-    return torch.where(fills.unsqueeze(2), taken(newest), kept)
+    like_none = code_distances(layout, before, now).amin(dim=2) >= layout.same_code / 2
+    hidden = present & ~sure & like_none
+    rank = (~shown).long().cumsum(dim=1) - 1  # of an empty slot among the empty ones
+    fills = ~shown & (rank < hidden.sum(dim=1, keepdim=True))
+    first = (~hidden).long().argsort(dim=1, stable=True).gather(1, rank.clamp_min(0))
+    return torch.where(fills.unsqueeze(2), before.gather(1, first.unsqueeze(2).expand_as(now)), now)
