@@ -20,15 +20,15 @@
      models: [ { name, title,                       one, or two with --against; the order is the same in every answer
                  can: { draw, masks, binding },     what the model can show
                  notes: ["…"] } ],                  what it cannot show and what is shown instead, in sentences
-     kinds: ["unseen", "training"],                 of scenes that newScene can draw; one may be missing
      sizes: [1, 2, …], size: 5,                     of scenes that all models can take, and that of training
+     kinds: { "5": ["unseen", "training"], … },     for each size, the kinds of scenes that newScene can draw
      maxSteps: 500,                                 of a rollout
-     search: { rollouts: 200, steps: 10 } or null,  what search() looks at; null: there is no search
+     search: { rollouts: 400, steps: 10 } or null,  what search() looks at; null: there is no search
      goal: { ready: true } or { ready: false, why: "…" }
    }
 
    newScene({ kind, size }) or newScene({ objects: [id, …] }) or newScene({ found: key })    a result of search()
-     -> { scene: { objects: [id, …], kind: "unseen" | "training" | "other", text: "…",
+     -> { scene: { objects: [id, …], kind: "unseen" | "training", text: "…",
                    moves: { id: [[dx, dy] | null, …], … } },   for each action of an object: by how many pixels it
                                                                moves the object where nothing is in the way; null: unknown
           frames: [Frame, …] }            one, or, of a search result, all of its rollout
@@ -42,15 +42,14 @@
                        distance: number }, …] }                    from imagined to the encoded truth, by the model's metric
 
    inspect(time) -> { models: [{
-            slots: [Picture, …] | null,            what each slot stands for in the true frame
+            slots: [Picture, …] | null,            what each slot stands for in the true frame; alpha is the slot's mask
             binding: [[number, …], …] | null,      of the true frame: a row for each library object, a column for each slot
-            firstSlots, firstBinding,              the same of the first frame, by which the imagination acts
             embedding: { rows: "objects" | "slots" | "state", imagined: [[number, …], …], truth: [[number, …], …] } }] }
    rank(time) -> { models: [{ rank, of, distance,  of the truth among all references, for this rollout, in the hard pool
             nearest: [{ picture, distance, text }, …] }] }   the nearest wrong references; text: "frame 2", "another play" …
 
    suggest(count) -> [action, …]          random play from the last frame
-   search({ signal, progress }) -> [{ key, kind, objects, steps, error, truth: Picture, imagined: Picture }, …]
+   search({ kind, size, signal, progress }) -> [{ key, kind, objects, steps, error, truth: Picture, imagined: Picture }, …]
             the worst rollouts first; progress(done, total, worstError) is called now and then; an aborted `signal` ends it
             with what was found so far
 

@@ -1,0 +1,73 @@
+"""Goal mode: a goal that a person arranges, and the plan that the first model makes from its picture alone."""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from howm.errors import HowmError
+from howm.explorer.places import places
+from howm.explorer.sessions import Session
+
+SHUFFLE_STEPS = 12  # of random play, from which a goal can be reached
+NO_PLANNER = "This version of howm cannot plan."
+
+
+def find_planner() -> Callable[..., Any] | None:
+    """``howm.plan``, where there is one."""
+    return getattr(import_module("howm"), "plan", None) if find_spec("howm.planning") is not None else None
+
+
+def describe_goal() -> dict[str, Any]:
+    return {"ready": True} if find_planner() is not None else {"ready": False, "why": NO_PLANNER}
+
+
+def start_goal(session: Session) -> dict[str, Any]:
+    """A copy of the last true frame, to be arranged."""
+    session.goal = session.playing().states[-1].copy()
+    return _shown(session, changed=False)
+
+
+def step_goal(session: Session, action: Any) -> dict[str, Any]:
+    rollout = session.playing()
+    if session.goal is None:
+        raise HowmError("there is no goal to arrange yet; start one first")
+    taken = np.array([rollout.require_action(action)])
+    before = session.goal
+    session.goal = rollout.world.step(np.array([rollout.scene]), before[None], taken)[0]
+    return _shown(session, changed=bool((session.goal != before).any()))
+
+
+def shuffle_goal(session: Session) -> dict[str, Any]:
+    """Another arrangement that can be reached from the last frame."""
+    rollout = session.playing()
+    states, _ = rollout.world.play(np.array([rollout.scene]), rollout.states[-1][None], SHUFFLE_STEPS, 1.0, session.rng)
+    session.goal = states[0, -1]
+    return _shown(session, changed=True)
+
+
+def _shown(session: Session, changed: bool) -> dict[str, Any]:
+    rollout, goal = session.playing(), session.goal
+    assert goal is not None
+    scene = np.array(rollout.scene)
+    return {
+        "picture": rollout.world.render(scene[None], goal[None])[0],
+        "places": places(rollout.world, scene, goal),
+        "changed": changed,
+    }
+
+
+def plan(session: Session) -> dict[str, Any]:
+    """The actions by which the first model expects to reach the goal from the last frame."""
+    rollout, planner = session.playing(), find_planner()
+    if planner is None:
+        raise HowmError(NO_PLANNER)
+    if session.goal is None:
+        raise HowmError("there is no goal to plan for yet; start one first")
+    scene = np.array([rollout.scene])
+    goal = rollout.world.render(scene, session.goal[None])[0]
+    found = planner(rollout.minds[0].sight.model, rollout.picture(rollout.time), goal)
+    actions = [int(action) for action in found.actions]
+    return {"actions": actions, "reached": bool(found.reached), "text": ""}
