@@ -116,10 +116,10 @@ class Stage:
             return "A scene of training" + (f" of {' and '.join(saw)}." if len(self.subjects) > 1 else ".")
         sizes = sorted(self.known)
         if sizes and len(scene) not in sizes:
-            return f"Unseen: {len(scene)} objects, where training scenes have {_listed(sizes)}."
+            return f"It has {len(scene)} objects; training scenes have {_listed(sizes)}."
         if not sizes:
             return "The training scenes of this model are not known."
-        return "Unseen: no training scene has these objects together."
+        return "No training scene has these objects together."
 
     def sights(self, k: int) -> list[Sight]:
         return [Sight(self.world, subject.for_size(k)) for subject in self.subjects]
