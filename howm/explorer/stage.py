@@ -126,9 +126,9 @@ class Stage:
 
     def moves(self, scene: Scene) -> dict[int, list[list[float] | None]]:
         """Where the actions of each object of a scene take it, which does not depend on the scene."""
-        for slot, item in enumerate(scene):
+        for item in scene:
             if item not in self._moves:
-                self._moves[item] = moves_of(self.world, np.array(scene), slot)
+                self._moves[item] = moves_of(self.world, item)
         return {item: self._moves[item] for item in scene}
 
     @cached_property
