@@ -125,11 +125,11 @@ class Explorer {
       this.frames = [];
       this.looked.clear();
       frames.forEach((frame) => this.add(frame));
+      this.board.open(this.about.world, scene);
       $("kind").textContent = scene.kind;
       $("kind").className = `badge ${scene.kind}`;
       $("scene-text").textContent = scene.text;
       $("strip").replaceChildren(...this.frames.map((frame) => this.stripItem(frame)));
-      this.board.open(this.about.world, scene);
       this.goal.close();
       this.look(this.frames.length - 1);
       this.say(`New scene: ${scene.text}`);

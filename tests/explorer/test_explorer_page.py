@@ -54,13 +54,14 @@ def open_page(browser):
     def opened(server, **options):
         contexts.append(browser.new_context(**(options or DESKTOP)))
         page = contexts[-1].new_page()
-        page.on("console", lambda message: errors.append(message.text) if message.type != "log" else None)
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: requests.append((request.url, server.url)))
         page.goto(server.url)
         until(page, READY)
         return page
 
+    opened.errors = errors
     yield opened
     for context in contexts:
         context.close()
@@ -278,6 +279,8 @@ def test_what_goes_wrong_is_said_in_words(stage, open_page):
         page.wait_for_selector("#error", state="hidden")
         page.locator(".object").first.focus()
         press(page, ["ArrowRight"])
+    assert all("410 (Gone)" in error for error in open_page.errors)  # the browser says it, too
+    open_page.errors.clear()
 
 
 CONTRAST = """() => {
