@@ -60,7 +60,8 @@ class Explorer {
         figure("difference", "Difference", `Where the truth and what ${model.name} imagines differ`));
     }));
     $("tabs").hidden = models.length < 2;
-    offer($("tabs"), models.map((model, m) => ({ value: m, text: model.name })), 0, (m) => { this.model = m; this.inspect(); });
+    offer($("tabs"), models.map((model, m) => ({ value: m, text: model.name })), 0,
+      (m) => { this.model = Number(m); this.inspect(); this.rank(); });
     offer($("when"), [{ value: "now", text: "now" }, { value: "first", text: "first frame" }], "now",
       (when) => { this.when = when; this.inspect(); });
   }
@@ -84,7 +85,8 @@ class Explorer {
   offerKinds() {
     const there = this.about.kinds[this.size];
     if (!there.includes(this.kind)) this.kind = there[0];
-    const options = ["unseen", "training"].map((kind) => ({ value: kind, text: kind, disabled: !there.includes(kind) }));
+    const all = [...new Set(Object.values(this.about.kinds).flat())];
+    const options = all.map((kind) => ({ value: kind, text: kind, disabled: !there.includes(kind) }));
     offer($("kinds"), options, this.kind, (kind) => { this.kind = kind; this.draw(); });
   }
 
@@ -176,7 +178,8 @@ class Explorer {
     const { world } = this.about;
     const object = Math.floor(action / world.actionsPerObject);
     const name = world.actionNames[action % world.actionsPerObject];
-    return `object ${object} ${NAMES[name] ? WORDS[this.screenWay(action) || NAMES[name]] : name}`;
+    const way = WORDS[this.screenWay(action) || NAMES[name]];
+    return `object ${object} ${way || (/^\d+$/.test(name) ? `action ${name}` : name)}`;
   }
 
   /* The arrow key that stands for an action, by where it takes its object on the screen. */
