@@ -9,7 +9,7 @@ from jaxtyping import Bool, Integer, Num
 
 from howm.worlds.scene_set import SceneSet
 from howm.worlds.sizes import sized
-from howm.worlds.world import Pictures, Scenes, States, World
+from howm.worlds.world import Pictures, States, World
 
 Part = Literal["unseen", "training"]
 BUCKETS = {"1-5": (1, 5), "6-10": (6, 10), "11-20": (11, 20), "21-40": (21, 40)}  # optimal steps, first and last

@@ -23,6 +23,7 @@ from howm.worlds.traits import CLASSES, FIXED, GHOST, MOVABLE, Classes, classes,
 from howm.worlds.world import Actions, Scenes, States, World
 
 Contact = Literal["block", "slide", "overlap", "push", "team"]
+ROUNDING = 1e-6  # of a step
 AT_ONCE = 4_000  # moves: their arrays stay in cache
 ATTEMPTS = 200  # to place the objects of a scene before it is given up as too full
 
@@ -230,28 +231,55 @@ class BoxWorld(World, ABC):
         """As every world plays; all moves along the axes are tried at once."""
         if self.turn:
             return super().play(scenes, start, steps, moving, rng)
-        episodes, k = scenes.shape
-        row, rule = np.arange(episodes), CONTACTS[self.contact]
-        directions = np.repeat(np.arange(4), episodes)
-        everywhere = np.tile(scenes, (4, 1))
-        headings = self._headings[scenes]
-        states = np.empty((episodes, steps + 1, *start.shape[1:]), dtype=start.dtype)
-        actions = np.empty((episodes, steps), dtype=np.int64)
+        row, headings = np.arange(len(scenes)), self._headings[scenes]
+        states = np.empty((len(scenes), steps + 1, *start.shape[1:]), dtype=start.dtype)
+        actions = np.empty((len(scenes), steps), dtype=np.int64)
         states[:, 0] = start
         for t in range(steps):
             position = states[:, t, :, :2]
-            tried = np.tile(position, (4, 1, 1))
-            parts = (slice(begin, begin + AT_ONCE) for begin in range(0, len(tried), AT_ONCE))
-            boxes = (self._boxes(everywhere[part], tried[part], directions[part]) for part in parts)
-            moved = np.concatenate([rule(some, self._stride) for some in boxes], axis=2)
-            moved = moved.reshape(k, k, 4, episodes)  # mover, object, direction
-            blocked = ~moved.any(axis=1).reshape(4 * k, episodes)
+            moved = self._all_moves(scenes, position)
+            blocked = ~moved.any(axis=1).reshape(-1, len(scenes))
             chosen = draw_action(blocked, moving, rng)
             slot, direction = chosen >> 2, chosen & 3
             states[:, t + 1] = states[:, t]
             states[:, t + 1, :, :2] = _displaced(position, moved[slot, :, direction, row], direction)
             actions[:, t] = 4 * scenes[row, slot] + (direction - headings[row, slot]) % 4
         return states, actions
+
+    def _all_moves(self, scenes: Scenes, position: Num[np.ndarray, "E K 2"]) -> Float[np.ndarray, "K K 4 E"]:
+        """How far each object would be displaced if one sets out: by mover, object and direction."""
+        episodes, k = scenes.shape
+        directions = np.repeat(np.arange(4), episodes)
+        everywhere, tried = np.tile(scenes, (4, 1)), np.tile(position, (4, 1, 1))
+        parts = (slice(begin, begin + AT_ONCE) for begin in range(0, len(tried), AT_ONCE))
+        boxes = (self._boxes(everywhere[part], tried[part], directions[part]) for part in parts)
+        moved = [CONTACTS[self.contact](some, self._stride) for some in boxes]
+        return np.concatenate(moved, axis=2).reshape(k, k, 4, episodes)
+
+    def successors(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E offered K F"]:
+        """As of every world; all moves along the axes are tried at once."""
+        if self.turn or not len(scenes):
+            return super().successors(scenes, state)
+        episodes, k = scenes.shape
+        moved = self._all_moves(scenes, state[..., :2]).transpose(3, 0, 2, 1)  # mover, direction, object
+        direction = (self._headings[scenes][..., None] + np.arange(4)) % 4
+        turned = np.take_along_axis(moved, direction[..., None], axis=2).astype(state.dtype)
+        after = np.broadcast_to(state[:, None, None], (episodes, k, 4, *state.shape[1:])).copy()
+        for axis in range(2):
+            sign = np.array([[-1, 0, 1, 0], [0, 1, 0, -1]], dtype=state.dtype)[axis, direction]
+            after[..., axis] += sign[..., None] * turned
+        return after.reshape(episodes, 4 * k, *state.shape[1:])
+
+    def steps_between(self, scenes: Scenes, state: States, goal: States) -> Integer[np.ndarray, " E"] | None:
+        """Summed distances in steps, and turns; None where one action can move several objects."""
+        if self.contact in ("push", "team"):
+            return None
+        apart = np.abs(state[..., :2] - goal[..., :2]) / self._stride
+        if self.turn % 90:
+            apart = np.sqrt((apart**2).sum(axis=2, keepdims=True))
+        steps = np.ceil(apart - ROUNDING).sum(axis=(1, 2)).astype(np.int64)
+        around = np.abs(self.turns_of(state) - self.turns_of(goal))
+        return np.asarray(steps + np.minimum(around, self.turns - around).sum(axis=1))
 
     def _move_freely(
         self, scenes: Scenes, position: Float[np.ndarray, "E K 2"], slot: Actions, degrees: Actions
