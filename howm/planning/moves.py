@@ -10,7 +10,8 @@ from howm.planning.imagination import Imagination
 from howm.planning.view import View
 
 MOVES = 0.25  # of the largest change that an action makes: from here on it moves something
-RETRIES = 16  # other states in which an action that moved nothing is tried again
+RETRIES = 16  # other states in which an action that moved nothing is tried again, in each round
+ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,15 @@ class Moves:
     effect: Float[np.ndarray, "G M A D"]
     unit: Float[np.ndarray, " G"]
 
+    def subset(self, index: Int[np.ndarray, " some"]) -> "Moves":
+        """Those of some of the goals."""
+        return Moves(*(values[index] for values in vars(self).values()))
+
 
 def measure_moves(imagination: Imagination, view: View, start: State, goal: State, strict: bool = True) -> Moves:
     """Imagine all actions of the objects that are there, or of all objects where the model cannot tell.
 
-    An action that moves nothing, neither at the start nor at the goal, is tried again in states that are one move
+    An action that moves nothing, neither at the start nor at the goal, is tried again in states that are a move or two
     away. With ``strict`` false, a goal is about the objects that both states have.
     """
     goals, n, per = len(start), view.n, view.per_object
@@ -41,14 +46,17 @@ def measure_moves(imagination: Imagination, view: View, start: State, goal: Stat
     tries = _Tries(imagination, view, goals)
     index, action = np.nonzero(seen.repeat(per, axis=1))
     children, sizes = tries.take(start, index, index, action)
-    tries.take(goal, *_doubled(*np.nonzero((shown & seen).repeat(per, axis=1))))
+    at_goal, tried = np.nonzero((shown & seen).repeat(per, axis=1))
+    tries.take(goal, at_goal, at_goal, tried)
     able = tries.moves.reshape(goals, n, per).any(axis=2) if here is None else seen
-    unknown = able.repeat(per, axis=1) & ~tries.moves
-    moved = sizes > MOVES * tries.size.max(axis=1)[index]
-    again = _retries(unknown, index, action // per, moved, per)
-    if len(again):
-        child, retried = again.T
-        tries.take(children, child, index[child], retried)
+    for _ in range(ROUNDS):
+        unknown = able.repeat(per, axis=1) & ~tries.moves
+        moved = sizes > MOVES * tries.size.max(axis=1)[index]
+        child, retried = _retries(unknown, index, action // per, moved, per)
+        if not len(child):
+            break
+        index, action = index[child], retried
+        children, sizes = tries.take(children, child, index, action)
     unit = np.array([np.median(s[m]) if m.any() else 1.0 for s, m in zip(tries.size, tries.moves, strict=True)])
     apart = view.apart(view.rows(start), view.rows(goal), unit)
     needed = (able | apart) & (np.ones_like(seen) if strict else seen & shown)
@@ -87,17 +95,13 @@ class _Tries:
         return after, size
 
 
-def _doubled(goal: np.ndarray, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return goal, goal, action
-
-
 def _retries(
     unknown: Bool[np.ndarray, "G actions"],
     goal: Int[np.ndarray, " B"],
     actor: Int[np.ndarray, " B"],
     moved: Bool[np.ndarray, " B"],
     per_object: int,
-) -> Int[np.ndarray, "tries 2"]:
+) -> tuple[Int[np.ndarray, " tries"], Int[np.ndarray, " tries"]]:
     """States after a move, and an unknown action to try in each: first where the same object has moved."""
     found: list[tuple[int, int]] = []
     for g in np.flatnonzero(unknown.any(axis=1)):
@@ -105,4 +109,5 @@ def _retries(
         for action in np.flatnonzero(unknown[g]):
             own_first = children[np.argsort(actor[children] != action // per_object, kind="stable")]
             found += [(int(child), int(action)) for child in own_first[:RETRIES]]
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+    child, action = np.array(found, dtype=np.int64).reshape(-1, 2).T
+    return child, action

@@ -20,6 +20,10 @@ class Problem:
     def __len__(self) -> int:
         return len(self.start)
 
+    def choices(self, goal: int) -> np.ndarray:
+        """The columns of ``cost.actions`` that are actions."""
+        return np.flatnonzero(self.cost.actions[goal] >= 0)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -29,21 +33,13 @@ class Found:
     steps_to_go: float
     reached: bool
 
+    def better_than(self, other: "Found") -> bool:
+        """Nearer to the goal, or as near in fewer actions."""
+        mine, theirs = ((not f.reached, f.steps_to_go, len(f.actions)) for f in (self, other))
+        return mine < theirs
 
-class Candidates:
-    """Sequences of actions that are imagined together, several for each goal; the best prefix of each goal is kept."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        first = problem.cost.read(problem.start, np.arange(len(problem)))
-        self.reading = first
-        self.found = [
-            Found((), float(steps), bool(reached))
-            for steps, reached in zip(first.steps, first.reached, strict=True)
-        ]  # fmt: skip
-
-    def offer(self, goal: int, actions: tuple[int, ...], steps: float, reached: bool) -> None:
-        """Keep the nearest; of equally near ones the shortest."""
-        best = self.found[goal]
-        if (not reached, steps, len(actions)) < (not best.reached, best.steps_to_go, len(best.actions)):
-            self.found[goal] = Found(actions, steps, reached)
+def at_start(problem: Problem) -> list[Found]:
+    """The plans without any action."""
+    reading = problem.cost.read(problem.start, np.arange(len(problem)))
+    return [Found((), float(s), bool(r)) for s, r in zip(reading.steps, reading.reached, strict=True)]
