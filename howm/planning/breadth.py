@@ -9,7 +9,7 @@ from howm.planning.state_set import state_hash
 from howm.worlds.world import Scenes, States, World
 
 TOGETHER = 64  # starts that are searched from at once
-BEAM = 256  # states of a layer that a search without proof keeps
+BEAM = 64  # states of a layer that a search without proof keeps
 LONGEST = 60  # steps of its plans
 ROUNDING = 1e-6  # of distances
 

@@ -16,7 +16,7 @@ from howm.planning.plans import UNREACHABLE, Plans
 from howm.worlds.sizes import sized
 from howm.worlds.world import Scenes, States, World
 
-MAX_NODES = 100_000  # states that are looked at for a goal and a bound
+MAX_NODES = 200_000  # states that are looked at for a goal and a bound
 BEAM, WIDER = 16, 16  # states kept of a layer at first, and how many times more when that finds no plan
 SLACK = 40  # steps beyond the first bound after which a search gives up
 
