@@ -27,5 +27,5 @@ class Imagination:
         return State.join([self.model.step(state[part], taken[part]) for part in parts])
 
     def rows(self, index: Int[np.ndarray, " B"]) -> torch.Tensor:
-        """Numbers of rows, as states are indexed by."""
-        return torch.from_numpy(np.ascontiguousarray(index, dtype=np.int64)).to(self._device)
+        """Numbers of rows, as states are indexed by; an index on the CPU fits tensors on any device."""
+        return torch.from_numpy(np.ascontiguousarray(index, dtype=np.int64))

@@ -40,10 +40,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Solved:
-    """What a planner found for each goal, and the states that went through ``step`` for it."""
+    """What a planner found for each goal, the states that went through ``step`` for it, and the size of a move."""
 
     found: tuple[Found, ...]
     calls: Int[np.ndarray, " G"]
+    unit: Float[np.ndarray, " G"]
 
 
 def plan(
@@ -96,14 +97,13 @@ def solve(
     """Plans for many pairs of states of one model, which is in evaluation mode."""
     if len(start) != len(goal):
         raise HowmError(f"there must be a goal for each start, got {len(goal)} goals for {len(start)} starts")
-    found: list[Found] = []
-    calls: list[np.ndarray] = []
-    for i in range(0, len(start), TOGETHER):
-        some = slice(i, i + TOGETHER)
-        part = _solve(model, start[some], goal[some], planner, rng, cost, strict)
-        found += part.found
-        calls.append(part.calls)
-    return Solved(tuple(found), np.concatenate(calls) if calls else np.zeros(0, dtype=np.int64))
+    parts = [
+        _solve(model, start[i : i + TOGETHER], goal[i : i + TOGETHER], planner, rng, cost, strict)
+        for i in range(0, len(start), TOGETHER)
+    ]
+    found = tuple(one for part in parts for one in part.found)
+    calls, unit = (np.concatenate([getattr(part, name) for part in parts]) for name in ("calls", "unit"))
+    return Solved(found, calls, unit)
 
 
 def _solve(
@@ -125,7 +125,7 @@ def _solve(
         for row, one in zip(rows.tolist(), planner(reduced, rng), strict=True):
             found[row] = one
         imagination.calls[rows] += part.calls
-    return Solved(tuple(found), imagination.calls)
+    return Solved(tuple(found), imagination.calls, moves.unit)
 
 
 def _other_objects(model: WorldModel, start: State, goal: State) -> Bool[np.ndarray, "G N"]:
