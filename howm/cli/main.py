@@ -9,7 +9,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from howm.cli import check, data, evaluate, hub, library, methods, models, report, show, sweep, theory, train, worlds
+from howm.cli import (
+    check,
+    data,
+    evaluate,
+    hub,
+    library,
+    methods,
+    models,
+    plan,
+    report,
+    show,
+    sweep,
+    theory,
+    train,
+    worlds,
+)
 from howm.cli.base import Command
 from howm.errors import one_line
 from howm.version import __version__
@@ -78,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="howm", description="Object-oriented world models and how well they generalize.")
     parser.add_argument("--version", action="version", version=f"howm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (worlds, library, data, check, methods, train, evaluate, show, models, theory, sweep, report, hub):
+    first = (worlds, library, data, check, methods, train, evaluate, plan, show)
+    for group in (*first, models, theory, sweep, report, hub):
         group.add_commands(commands)
     return parser

@@ -125,5 +125,3 @@ class TrueState(TrueDynamics):
 def _true(state: State) -> TrueStates:
     assert isinstance(state, TrueStates)
     return state
-
-

@@ -63,7 +63,7 @@ def _draw(odds: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarra
 def _imagine(
     problem: Problem, goals: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """For each sequence the fewest steps that remain at any time, after how many actions, and whether that is the goal."""
+    """For each sequence the fewest steps that remain on its way, after how many actions, and whether it is the goal."""
     shape = chosen.shape[:2]
     whose = goals.repeat(shape[1])
     state = problem.start[problem.imagination.rows(whose)]

@@ -2,7 +2,7 @@
 
 Moves are the unit. Where a model has a row for each object, the way that an object has to go is written as a sum of the
 effects of its own moves, as few as possible, and the estimate is their number, summed over objects. Where what a move
-changes does not depend on where it is made, as on the grids, that is the exact number of steps if nothing is in the way.
+changes does not depend on where it is made, as on the grids, that is the exact number if nothing is in the way.
 Without rows of objects the estimate is the distance by the model's metric, in units of a move.
 """
 

@@ -163,5 +163,3 @@ def _interval(
     drawn = rng.integers(len(total), size=(resamples, len(total)))
     low, high = np.percentile(100 * total[drawn].sum(axis=1) / count[drawn].sum(axis=1), [2.5, 97.5])
     return float(low), float(high)
-
-

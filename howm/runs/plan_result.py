@@ -111,7 +111,9 @@ def read_plan_result(path: Path) -> PlanResult:
     if not isinstance(values, Mapping) or "planner" not in values:
         raise HowmError(f"{path} is not a result of planning; {remedy}")
     if values.get("version") != VERSION:
-        raise HowmError(f"{path} has planning format {short(values.get('version'))}, this howm reads {VERSION}; make it again")
+        raise HowmError(
+            f"{path} has planning format {short(values.get('version'))}, this howm reads {VERSION}; make it again"
+        )
     try:
         return from_plain(PlanResult, values)
     except HowmError as error:
