@@ -22,7 +22,7 @@ __all__ = ["BUCKETS", "GoalSet", "Part", "load_goals", "make_goals", "save_goals
 PLAYED, PLAYED_ALONE = 256, 12  # steps of random play in which goals are looked for, of all objects and of one
 DETOUR = 4  # steps by which an optimal plan may exceed summed distances
 STARTS, FAR = 16, 64  # of a breadth-first search, and of one for far goals
-ROUNDS = 60  # of drawing candidates
+ROUNDS, BREADTH_ROUNDS = 20, 4  # of drawing candidates
 FEW_ROUNDS = 20  # after which a world in which no detour was found counts as one without
 _STREAM = 19
 
@@ -137,7 +137,7 @@ class _Filled:
 
     @property
     def complete(self) -> bool:
-        return not self.open or self.rounds >= ROUNDS
+        return not self.open
 
     def chosen(self) -> dict[str, _Solved]:
         """As many detours as wanted, then others, then more detours where others are too few."""
@@ -154,7 +154,7 @@ def _candidates(
     world: World, ids: Scenes, filled: _Filled, max_nodes: int, rng: np.random.Generator
 ) -> Iterator[_Solved]:
     """Solved goals, round by round."""
-    while True:
+    for _ in range(ROUNDS):
         count = max(filled.per_bucket, 32)
         scenes = ids[rng.permutation(np.arange(count) * len(ids) // count)]
         many = sized(world, scenes)
@@ -164,6 +164,8 @@ def _candidates(
             yield _reached_in_breadth(many, scenes[near], start[near], filled, max_nodes, rng)
             far = slice(min(count, FAR))
             yield _reached_by_beam(many, scenes[far], start[far], max_nodes, rng)
+            if filled.rounds >= BREADTH_ROUNDS:
+                return
         else:
             played = many.play(scenes, start, PLAYED, 1.0, rng)[0].astype(start.dtype)
             yield _reached_in_play(many, scenes, played, filled, max_nodes, rng)

@@ -17,6 +17,7 @@ from howm.errors import HowmError
 from howm.worlds.contact import CONTACTS, TOUCH, Boxes
 from howm.worlds.grid import draw_action, find_slots
 from howm.worlds.library import LibraryObject, ObjectLibrary
+from howm.worlds.placing import place_boxes
 from howm.worlds.silhouettes import extent, silhouette
 from howm.worlds.symmetry import Replacement
 from howm.worlds.traits import CLASSES, FIXED, GHOST, MOVABLE, Classes, classes, teams
@@ -25,7 +26,6 @@ from howm.worlds.world import Actions, Scenes, States, World
 Contact = Literal["block", "slide", "overlap", "push", "team"]
 ROUNDING = 1e-6  # of a step
 AT_ONCE = 4_000  # moves: their arrays stay in cache
-ATTEMPTS = 200  # to place the objects of a scene before it is given up as too full
 
 
 @dataclass(frozen=True)
@@ -133,39 +133,12 @@ class BoxWorld(World, ABC):
             cells = rng.random((episodes, self.cells[0] * self.cells[1])).argsort(axis=1)[:, :k]
             columns = [*np.divmod(cells, self.cells[1])]
         else:
-            columns = [*np.moveaxis(self._place(scenes, rng), 2, 0)]
+            solid = (self.object_classes[scenes] != GHOST) & (self.contact != "overlap")
+            sides = np.array(self.size) / self._unit
+            columns = [*np.moveaxis(place_boxes(self.half[scenes], solid, sides, rng), 2, 0)]
         if self.turn:
             columns.append(rng.integers(self.turns, size=(episodes, k)))
         return np.stack(columns, axis=2).astype(np.int64 if self.space == "grid" else np.float64)
-
-    def _place(self, scenes: Scenes, rng: np.random.Generator) -> Float[np.ndarray, "E K 2"]:
-        """One object after the other at a uniform place that is left; a scene that gets too full begins again."""
-        half = self.half[scenes]
-        sides = np.array(self.size) / self._unit
-        apart = self.contact != "overlap"
-        solid = self.object_classes[scenes] != GHOST
-        found = np.zeros((*scenes.shape, 2))
-        waiting = np.arange(len(scenes))
-        for _ in range(ATTEMPTS):
-            ok = np.ones(len(waiting), dtype=bool)
-            for j in range(scenes.shape[1]):
-                open_rows = np.arange(len(waiting))
-                for _ in range(ATTEMPTS):
-                    rows = waiting[open_rows]
-                    own = half[rows, j, None]
-                    place = own + rng.random((len(rows), 2)) * (sides - 2 * own)
-                    found[rows, j] = place
-                    reach = half[rows, :j] + own - TOUCH
-                    near = (np.abs(found[rows, :j] - place[:, None]) < reach[..., None]).all(axis=2)
-                    hit = (near & solid[rows, :j] & solid[rows, j, None]).any(axis=1)
-                    open_rows = open_rows[hit & apart]
-                    if not len(open_rows):
-                        break
-                ok[open_rows] = False
-            waiting = waiting[~ok]
-            if not len(waiting):
-                return found
-        raise HowmError(f"no room was found for k={scenes.shape[1]} objects; give smaller ones (more cells) or fewer")
 
     def step(self, scenes: Scenes, state: States, action: Actions) -> States:
         who, what = np.divmod(action, self.actions_per_object)

@@ -130,6 +130,13 @@ class GridWorld(World):
         """Row and column of each object's cell."""
         return self.board.positions(state[..., 0].astype(np.int64))
 
+    def centres(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"]:
+        return np.asarray((self.positions(scenes, state) + 0.5) * self.cell_pixels)
+
+    @property
+    def object_colours(self) -> list[tuple[int, int, int]]:
+        return self.library.colours
+
     def state_at(self, positions: Num[np.ndarray, "E K 2"]) -> States:
         rows, columns = self.grid
         inside = (positions >= 0) & (positions < [rows, columns])

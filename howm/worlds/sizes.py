@@ -140,6 +140,18 @@ class ManySizes(World):
         positions: np.ndarray | None = self._by_size(scenes, self.world.positions, state, axis=1)
         return positions
 
+    def centres(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"] | None:
+        centres: np.ndarray | None = self._by_size(scenes, self.world.centres, state, axis=1)
+        return centres
+
+    @property
+    def object_pixels(self) -> float:
+        return self.world.object_pixels
+
+    @property
+    def object_colours(self) -> list[tuple[int, int, int]] | None:
+        return self.world.object_colours
+
     def info(self, scenes: Scenes, state: States) -> dict[str, np.ndarray]:
         names = self.world.info(scenes[:1][scenes[:1] >= 0][None], state[:1, : (scenes[0] >= 0).sum()])
         return {

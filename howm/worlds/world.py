@@ -173,6 +173,20 @@ class World(ABC):
         """The objects' centres, row and column; None where the world cannot tell."""
         return None
 
+    def centres(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"] | None:
+        """The same in pixels of the picture."""
+        return None
+
+    @property
+    def object_pixels(self) -> float:
+        """The side of the square that a large object fills; tasks measure in it."""
+        return self.cell_pixels or self.height / 5
+
+    @property
+    def object_colours(self) -> list[tuple[int, int, int]] | None:
+        """The colour of each library object; None where objects have not just one."""
+        return None
+
     def state_at(self, positions: Num[np.ndarray, "E K 2"]) -> States | None:
         """The states with objects at these positions; None where positions do not determine a state."""
         return None
