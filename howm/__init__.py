@@ -54,6 +54,9 @@ _PUBLIC = {
     "evaluate": "evaluation.evaluate",
     "evaluate_run": "evaluation.run",
     "RunResult": "runs.result",
+    "Plan": "planning.plan",
+    "plan": "planning.plan",
+    "plan_run": "planning.run",
     "explore": "explorer.explore",
 }
 
@@ -90,6 +93,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from howm.models.world_model import SlotState as SlotState
     from howm.models.world_model import State as State
     from howm.models.world_model import WorldModel as WorldModel
+    from howm.planning.plan import Plan as Plan
+    from howm.planning.plan import plan as plan
+    from howm.planning.run import plan_run as plan_run
     from howm.runs.config import RunConfig as RunConfig
     from howm.runs.config import TrainConfig as TrainConfig
     from howm.runs.config import configure as configure
