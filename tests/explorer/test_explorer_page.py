@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 SHAPES = "howm-shapes-n10"
 DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 375, "height": 812}, "device_scale_factor": 2, "has_touch": True}
-READY = "!document.body.classList.contains('loading') && !document.body.hasAttribute('aria-busy')"
+READY = "!document.body.classList.contains('loading') && document.body.dataset.waiting === '0'"
 PIXELS = """canvas => Array.from(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data)"""
 
 
@@ -203,6 +203,29 @@ def test_walk_search_and_chosen_objects(stage, open_page, pictures):
         page.locator("#library-play").click()
         until(page, "document.querySelectorAll('.object').length === 2")
         assert [button.get_attribute("data-object") for button in page.locator(".object").all()] == ["1", "7"]
+
+
+def test_a_goal_is_arranged_and_reached(stage, open_page, pictures):
+    with serving(stage) as server:
+        page = open_page(server)
+        page.locator("#goal-open").click()
+        until(page, "document.activeElement.closest('#goal-board') !== null")
+        start = pixels(page, "#goal-picture")
+        np.testing.assert_array_equal(start, pixels(page, "#truth"))
+        for _ in range(5):  # any object that is free to move
+            for key in ("ArrowUp", "ArrowLeft", "ArrowUp"):
+                page.keyboard.press(key)
+            page.keyboard.press("Tab")
+        until(page, READY)
+        goal = pixels(page, "#goal-picture")
+        assert (goal != start).any()
+        page.locator("#goal-plan").click()
+        until(page, "document.getElementById('goal-text').textContent.endsWith('The goal is reached.')")
+        np.testing.assert_array_equal(pixels(page, "#truth"), goal)
+        page.screenshot(path=pictures / "explorer-goal.png", full_page=True)
+        np.testing.assert_array_equal(pixels(page, "#goal-picture"), goal)
+        page.locator("#goal-close").click()
+        assert page.locator("#goal").is_hidden()
 
 
 def test_a_search_can_be_cancelled(stage, open_page):
