@@ -122,7 +122,7 @@ class _Tree:
                 self._queue_next(node)
                 reading = node.batch.reading
                 key = self.problem.cost.guess_key(reading, node.row, choice)
-                if self.depths.get(key, node.depth + 2) <= node.depth + 1:
+                if key is not None and self.depths.get(key, node.depth + 2) <= node.depth + 1:
                     self._push(LATER + node.depth + 1 + guess, guess, node, choice)
                     continue
             moves.append((self, node, choice))
