@@ -58,10 +58,12 @@ def success(model, q, split, episodes=400, steps=20, seed=0):
     """In the real environment: of the episodes that have the object, the share that is done; q=None acts at random."""
     env = gymnasium.make_vec("howm/Shapes-v0", episodes, n=10, split=split, reward_fn=TASK, max_episode_steps=-1)
     pictures, info = env.reset(seed=seed)
-    done, rng = np.zeros(episodes, dtype=bool), np.random.default_rng(seed)
+    env.action_space.seed(seed)
+    done = np.zeros(episodes, dtype=bool)
     for _ in range(steps):
-        random = rng.integers(env.single_action_space.n, size=episodes)
-        pictures, reward, *_ = env.step(random if q is None else greedy(q, model.embed(model.encode(pictures))))
+        pictures, reward, *_ = env.step(
+            greedy(q, model.embed(model.encode(pictures))) if q else env.action_space.sample()
+        )
         done |= reward > 0
     return done[(info["object_ids"] == TASK["object"]).any(axis=1)].mean()
 

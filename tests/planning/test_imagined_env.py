@@ -93,7 +93,7 @@ def test_a_plan_reaches_its_goal_here_as_well_and_the_next_episode_begins(model,
     env.reset(seed=0)
     total = np.zeros(2)
     for step, action in enumerate(found.actions):
-        _, reward, done, truncated, info = env.step(np.full(2, action))
+        _, reward, done, truncated, _ = env.step(np.full(2, action))
         total += reward
         assert done.all() == (step == len(found.actions) - 1)
         assert not truncated.any()
@@ -134,7 +134,7 @@ def test_bad_input_is_one_line(model, pictures):
     with pytest.raises(howm.HowmError, match="has no reward; attach one"):
         howm.ImaginedEnv(model, pictures)
     with pytest.raises(howm.HowmError, match="start_pictures must be pictures"):
-        howm.ImaginedEnv(model, pictures[:, :, 0], upper_left)
+        howm.ImaginedEnv(model, pictures[..., 0], upper_left)
     with pytest.raises(howm.HowmError, match="one for each of 6 start pictures, got 2"):
         howm.ImaginedEnv(model, pictures, pictures[:2])
     with pytest.raises(howm.HowmError, match="task must be a goal picture"):
