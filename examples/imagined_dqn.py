@@ -57,13 +57,9 @@ def greedy(q, embeddings):
 def success(model, q, split, episodes=400, steps=20, seed=0):
     """In the real environment: of the episodes that have the object, the share that is done; q=None acts at random."""
     env = gymnasium.make_vec("howm/Shapes-v0", episodes, n=10, split=split, reward_fn=TASK, max_episode_steps=-1)
-    pictures, info = env.reset(seed=seed)
-    env.action_space.seed(seed)
-    done = np.zeros(episodes, dtype=bool)
+    (seen, info), done = env.reset(seed=seed), np.zeros(episodes, dtype=bool)
     for _ in range(steps):
-        pictures, reward, *_ = env.step(
-            greedy(q, model.embed(model.encode(pictures))) if q else env.action_space.sample()
-        )
+        seen, reward, *_ = env.step(greedy(q, model.embed(model.encode(seen))) if q else env.action_space.sample())
         done |= reward > 0
     return done[(info["object_ids"] == TASK["object"]).any(axis=1)].mean()
 

@@ -58,7 +58,11 @@ class Cost(ABC):
 
     def read(self, state: State, goal: Int[np.ndarray, " B"]) -> Reading:
         """States, each for one of the goals."""
-        rows = self.view.rows(state)[np.arange(len(goal))[:, None], self.moves.rows[goal]]
+        return self.read_rows(self.view.rows(state), goal)
+
+    def read_rows(self, rows: Float[np.ndarray, "B R D"], goal: Int[np.ndarray, " B"]) -> Reading:
+        """States of which the view's rows are known."""
+        rows = rows[np.arange(len(goal))[:, None], self.moves.rows[goal]]
         way = rows - self.target[goal]
         along = np.einsum("bmad,bmd->bma", self.inverse[goal], way)
         beside = (way - np.einsum("bmad,bma->bmd", self.moves.effect[goal], along)) / self.moves.unit[goal][
@@ -94,11 +98,6 @@ class Cost(ABC):
         along = reading.along[row].copy()
         along[m] += self.shift[reading.goal[row], m, a]
         return self._keys(along[None], reading.beside[row][None])[0]
-
-    def apart(self, one: Reading, other: Reading) -> Bool[np.ndarray, " B"]:
-        """Whether states differ by more than half a move."""
-        unit = self.moves.unit[one.goal]
-        return self.view.change(one.rows, other.rows) > REACHED * unit
 
     def _keys(self, along: np.ndarray, beside: np.ndarray) -> list[bytes]:
         # A move and its opposite share the way between them: half of it each. Twice that is an integer on a grid.
