@@ -1,4 +1,4 @@
-"""Put the tables of results/ into README.md, docs/results.md, docs/worlds.md, docs/benchmarks.md and docs/trust.md.
+"""Put the tables of results/ into README.md and the pages of docs/ that show them.
 
 python benchmarks/table.py --write
 """
@@ -15,6 +15,7 @@ from howm.report.results_folder import read_results
 from howm.report.table import Table
 from howm.report.tables.all import readme_tables, world_tables
 from howm.report.tables.paper import glance
+from howm.report.tables.planning import planning_table
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -22,6 +23,7 @@ PAGES = {
     "glance": ROOT / "README.md",
     "results": DOCS / "results.md",
     "ladder": DOCS / "worlds.md",
+    "planning": DOCS / "planning.md",
     "speed": DOCS / "benchmarks.md",
     "trust": DOCS / "trust.md",
 }
@@ -30,7 +32,12 @@ PAGES = {
 def blocks(folder: Path) -> dict[str, str]:
     """What stands between the marks <!-- name --> and <!-- /name --> of the pages."""
     results = read_results(folder)
-    found = {"glance": [glance(results)], "results": readme_tables(results), "ladder": world_tables(results)}
+    found = {
+        "glance": [glance(results)],
+        "results": readme_tables(results),
+        "ladder": world_tables(results),
+        "planning": [planning_table(results)],
+    }
     others = {"speed": _speed(folder / "worlds.json"), "trust": trust_tables(folder / "trust")}
     return {name: _rendered(tables) for name, tables in found.items()} | others
 

@@ -1,12 +1,14 @@
-"""Settings of Hypothesis, of signals and of processes that talk to each other, and the order of the tests.
+"""Settings of Hypothesis, signals and processes that talk to each other, the order of the tests, and a browser.
 
 Hypothesis draws the same examples in every run; ``--hypothesis-profile=explore`` draws new ones, and more.
 """
 
 import os
+import shutil
 import signal
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -39,3 +41,20 @@ def forget_typed_names():
             for typed in list(registry._typed):
                 del registry._typed[typed]
                 registry._loaded.pop(typed, None)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Where the screenshots go: the folder SCREENSHOTS, to be looked at."""
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()

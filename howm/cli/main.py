@@ -14,10 +14,12 @@ from howm.cli import (
     compare,
     data,
     evaluate,
+    explore,
     hub,
     library,
     methods,
     models,
+    plan,
     report,
     show,
     sweep,
@@ -100,21 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="howm", description="Object-oriented world models and how well they generalize.")
     parser.add_argument("--version", action="version", version=f"howm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (
-        worlds,
-        library,
-        data,
-        check,
-        methods,
-        train,
-        evaluate,
-        compare,
-        show,
-        models,
-        theory,
-        sweep,
-        report,
-        hub,
-    ):
+    first = (worlds, library, data, check, methods, train, evaluate, compare, plan, show, explore)
+    for group in (*first, models, theory, sweep, report, hub):
         group.add_commands(commands)
     return parser

@@ -4,7 +4,7 @@ Axes, here and in all models: B batch, N library objects, K objects of a scene, 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
@@ -54,6 +54,14 @@ class State:
     def to(self: S, device: torch.device | str) -> S:
         return self.map(lambda tensor: tensor.to(device))
 
+    @classmethod
+    def join(cls: type[S], states: Sequence[S]) -> S:
+        """The rows of several states, one batch after the other."""
+        parts = {field.name: [getattr(state, field.name) for state in states] for field in fields(states[0])}
+        return replace(
+            states[0], **{name: torch.cat(values) for name, values in parts.items() if values[0] is not None}
+        )
+
 
 @dataclass(frozen=True)
 class SlotState(State):
@@ -98,6 +106,7 @@ class WorldModel(nn.Module, ABC):
     metric: Metric = EUCLIDEAN
     extractor: Extractor | None  # assign it in __init__ where the model has one
     training_scenes: SceneSet | None = None  # of a loaded model, where its data names objects
+    reward_function: "Callable[[WorldModel, State], Tensor] | None" = None  # learned beside, see `planning.reward`
 
     def __init__(self, spec: WorldSpec | None = None) -> None:
         super().__init__()
@@ -159,6 +168,14 @@ class WorldModel(nn.Module, ABC):
         """To which slot the actions of each library object go, where the model has learned that."""
         return None
 
+    def objects(self, state: State) -> Float[Tensor, "B N D"] | None:
+        """A row for each library object, in the order of the actions, where the model keeps objects apart."""
+        return None
+
+    def present(self, state: State) -> Bool[Tensor, "B N"] | None:
+        """Which library objects the model sees, where it can tell."""
+        return None
+
     def rebind(self, state: State, binding: Float[Tensor, "B N S"]) -> State:
         """The state with another binding, by which its slots are also read as objects; needed beside ``binding``."""
         raise HowmError(f"{type(self).__name__} cannot be given a binding; define rebind")
@@ -166,6 +183,10 @@ class WorldModel(nn.Module, ABC):
     def hard_binding(self, on: bool = True) -> None:
         """In evaluation, send each object's actions to one slot alone."""
         raise HowmError(f"{type(self).__name__} has no soft binding to make hard")
+
+    def reward(self, state: State) -> Float[Tensor, " B"] | None:
+        """The reward of having come to a state, where one was learned."""
+        return None if self.reward_function is None else self.reward_function(self, state)
 
     def for_scene_size(self, k: int) -> "WorldModel":
         """The same weights for scenes of k objects."""

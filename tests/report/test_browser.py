@@ -1,7 +1,5 @@
 """The report in a browser: nothing from elsewhere, nothing broken, nothing wider than a phone (`make test-browser`)."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,23 +21,6 @@ VIEWS = {
 def report(tmp_path_factory):
     (page, *_) = write_report(ROOT / "results", tmp_path_factory.mktemp("report") / "report.html")
     return page
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Where the screenshots go: the folder SCREENSHOTS, to be looked at."""
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

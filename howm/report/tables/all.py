@@ -7,6 +7,7 @@ from howm.report.tables.entries import POOLS
 from howm.report.tables.howm import binding_table, howm_table, reach_table, segmentation_table, transfer_table
 from howm.report.tables.ladder import ladder_table, other_splits_table, split_table
 from howm.report.tables.paper import overview
+from howm.report.tables.planning import planning_table
 from howm.report.tables.positions import positions_table
 from howm.report.tables.scores import control_table, cost_table, score_table
 
@@ -43,6 +44,7 @@ def report_tables(results: Results) -> dict[str, list[Table]]:
         "Slots and binding": [binding_table(results), positions_table(results), segmentation_table(results)],
         "Variants": [variant_table(results), ablation_table(results)],
         "Other scenes": [transfer_table(results), few_scenes_table(results)],
+        "Planning": [planning_table(results)],
         "Negative sampling": [negatives_table(results)],
         "Cost": [cost_table(results, *study) for study in studies],
         "Controls": [control_table(results, *study) for study in studies],
