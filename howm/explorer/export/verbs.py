@@ -40,7 +40,7 @@ def export_verbs(model: WorldModel, picture: Tensor, object_ids: Tensor, weights
 
         example = model.encode(picture, privileged(tuple(scene.values())))
         names = [field.name for field in fields(example) if getattr(example, field.name) is not None]
-        state = {name: getattr(example, name) for name in names}
+        state = {name: getattr(example, name).clone() for name in names}  # torch.export takes one tensor for one input
 
         def of_state(call: Callable[[State], Tensor | None], name: str) -> Callable[..., dict[str, Tensor]]:
             def found(*tensors: Tensor) -> dict[str, Tensor]:
