@@ -51,7 +51,7 @@
    suggest(count) -> [action, …]          random play from the last frame
    search({ kind, size, signal, progress }) -> [{ key, kind, objects, steps, error, truth: Picture, imagined: Picture }, …]
             the worst rollouts first; progress(done, total, worstError) is called now and then; an aborted `signal` ends it
-            with what was found so far
+            with an empty list
 
    startGoal() -> Goal                    a copy of the last true frame, to be arranged
    stepGoal(action) -> Goal               moves an object of the goal
@@ -60,3 +60,85 @@
    plan() -> { actions: [action, …], text: "…", reached: true | false }    from the last frame to the goal; reached in imagination
 */
 
+class ServerBackend {
+  constructor() {
+    this.session = null;
+  }
+
+  async describe() {
+    return this.read(await fetch("api/describe"));
+  }
+
+  async newScene(options) {
+    const answer = await this.ask("new", options);
+    this.session = answer.session;
+    return answer;
+  }
+
+  step(action) { return this.ask("step", { action }); }
+  async rewind(time) { await this.ask("rewind", { time }); }
+  inspect(time) { return this.ask("inspect", { time }); }
+  rank(time) { return this.ask("rank", { time }); }
+  async suggest(count) { return (await this.ask("suggest", { count })).actions; }
+  startGoal() { return this.ask("goal/start", {}); }
+  stepGoal(action) { return this.ask("goal/step", { action }); }
+  shuffleGoal() { return this.ask("goal/shuffle", {}); }
+  plan() { return this.ask("goal/plan", {}); }
+
+  async search({ kind, size, signal, progress }) {
+    let answer;
+    try {
+      answer = await this.send("search", { kind, size }, signal);
+      if (!answer.ok) await this.read(answer);
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) return [];
+        text += value;
+        const lines = text.split("\n");
+        text = lines.pop();
+        for (const line of lines.map((one) => JSON.parse(one))) {
+          if (line.error) throw new Error(line.error);
+          if (line.found) return withPictures(line.found);
+          progress(line.done, line.total, line.worst);
+        }
+      }
+    } catch (error) {
+      if (error.name === "AbortError") return [];
+      throw error;
+    }
+  }
+
+  send(question, asked, signal) {
+    const body = JSON.stringify(this.session === null ? asked : { session: this.session, ...asked });
+    return fetch(`api/${question}`, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal });
+  }
+
+  async ask(question, asked) {
+    return this.read(await this.send(question, asked));
+  }
+
+  async read(answer) {
+    const said = await answer.json();
+    if (answer.status === 410) this.session = null;  // the next scene opens a new session
+    if (!answer.ok) throw new Error(said.error);
+    return withPictures(said);
+  }
+}
+
+/* Plain data with its pictures decoded: the server sends bytes of RGB or RGBA in base64. */
+function withPictures(value) {
+  if (Array.isArray(value)) return value.map(withPictures);
+  if (value === null || typeof value !== "object") return value;
+  if ("channels" in value && "data" in value) return decodePicture(value);
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, withPictures(part)]));
+}
+
+function decodePicture({ width, height, channels, data }) {
+  const bytes = atob(data);
+  const pixels = new Uint8ClampedArray(4 * width * height).fill(255);
+  for (let i = 0; i < width * height; i++)
+    for (let c = 0; c < channels; c++) pixels[4 * i + c] = bytes.charCodeAt(channels * i + c);
+  return { width, height, data: pixels };
+}

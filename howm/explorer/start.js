@@ -1,0 +1,2 @@
+"use strict";
+startExplorer(new ServerBackend());
