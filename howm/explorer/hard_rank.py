@@ -39,7 +39,7 @@ class HardPool:
         """The rank of the true frame, and the nearest wrong references as pictures, model by model."""
         time = rollout.require_time(time)
         world, k = rollout.world, len(rollout.scene)
-        elsewhere = self._other_scenes(k, [mind.sight for mind in rollout.minds])
+        elsewhere = self.other_scenes(k, [mind.sight for mind in rollout.minds])
         rng = np.random.default_rng([k, time, *rollout.actions[:time]])
         start = np.array([rollout.scene])
         plays = world.near_misses(start, rollout.states[0][None], max(time, 1), NEAR_MISSES, self.stage.moving, rng)[0]
@@ -70,7 +70,7 @@ class HardPool:
             found.append({"rank": float(rank), "of": int(keep.sum()), "distance": own_distance, "nearest": nearest})
         return {"models": found}
 
-    def _other_scenes(self, k: int, sights: Sequence[Sight]) -> _Elsewhere:
+    def other_scenes(self, k: int, sights: Sequence[Sight]) -> _Elsewhere:
         if k not in self._elsewhere:
             rng = np.random.default_rng([k, 11])
             drawn = [np.sort(rng.choice(self.stage.world.n, k, replace=False)) for _ in range(ELSEWHERE)]
