@@ -115,9 +115,8 @@ def export_graph(
     except HowmError:
         raise
     except Exception as error:  # whatever torch finds wrong with a user's model
-        raise HowmError(
-            f"{what} cannot be put into a page: torch.export says {shorten(str(error).strip().partition(chr(10))[0], 160)!r}"
-        ) from error
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise HowmError(f"{what} cannot be put into a page: torch.export says {shorten(said[0], 160)!r}") from error
     return _graph(program, list(inputs), list(call(*values)), weights, what)
 
 
@@ -157,7 +156,6 @@ def _graph(
             continue
         nodes.append(Node(node.name, op, [_plain(value, known) for value in _arguments(node)]))
         known[node.name] = f"%{node.name}"
-    (output,) = (node for node in program.graph.nodes if node.op == "output")
     found = [spec.arg.name for spec in program.graph_signature.output_specs
              if spec.kind == torch.export.graph_signature.OutputKind.USER_OUTPUT]  # fmt: skip
     outputs = {result: known[name] for result, name in zip(results, found, strict=True)}
@@ -182,10 +180,8 @@ def _arguments(node: fx.Node) -> Sequence[Any]:
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         return list(node.args)
-    values = list(node.args)
-    for argument in schema.arguments[len(values) :]:
-        values.append(node.kwargs.get(argument.name, argument.default_value if argument.has_default_value() else None))
-    return values
+    rest = schema.arguments[len(node.args) :]
+    return [*node.args, *(node.kwargs.get(argument.name, argument.default_value) for argument in rest)]
 
 
 def _name(value: fx.Node, known: Mapping[str, str]) -> str:

@@ -1,15 +1,22 @@
 "use strict";
 /* Sums, products and what is made of them. Sums are kept in double precision until they are stored. */
 
-/* (rows, inner) times (inner, columns), as arrays; the result is added to `to` from `begin` on. */
+/* (rows, inner) times (inner, columns), as arrays; the result is added to `to` from `begin` on. Four rows of b are read at
+   once, so that a line is written a quarter as often. */
 function multiply(a, aStart, b, bStart, rows, inner, columns, to, begin) {
-  const line = new Float64Array(columns);
+  const line = new Float64Array(columns), whole = inner - (inner % 4);
   for (let r = 0; r < rows; r++) {
     line.fill(0);
-    for (let i = 0; i < inner; i++) {
-      const x = a[aStart + r * inner + i];
-      if (x === 0) continue;
-      const row = bStart + i * columns;
+    const left = aStart + r * inner;
+    for (let i = 0; i < whole; i += 4) {
+      const x = a[left + i], y = a[left + i + 1], z = a[left + i + 2], w = a[left + i + 3];
+      if (x === 0 && y === 0 && z === 0 && w === 0) continue;
+      let p = bStart + i * columns;
+      const q = columns, q2 = 2 * columns, q3 = 3 * columns;
+      for (let c = 0; c < columns; c++, p++) line[c] += x * b[p] + y * b[p + q] + z * b[p + q2] + w * b[p + q3];
+    }
+    for (let i = whole; i < inner; i++) {
+      const x = a[left + i], row = bStart + i * columns;
       for (let c = 0; c < columns; c++) line[c] += x * b[row + c];
     }
     const at = begin + r * columns;

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 from howm.errors import HowmError
 from howm.explorer.export import operations, world_data
-from howm.explorer.export.page_data import Report, page_data
+from howm.explorer.export.page_data import Report, page_data, silent
 from howm.explorer.server import SCRIPTS as PAGE_SCRIPTS
-from howm.explorer.stage import Stage
+from howm.explorer.stage import open_stage
 from howm.files import atomic_write
+from howm.models.world_model import WorldModel
+from howm.worlds.world import World
 
 HERE = Path(__file__).parent
 SCRIPTS = (*operations.SOURCES, *world_data.SOURCES, "mind.js", "planner.js", "local.js")  # of the model and the world
@@ -23,14 +26,26 @@ startExplorer(backend);
 """
 
 
-def write_page(stage: Stage, out: Path, sizes: Sequence[int] | None = None, report: Report = lambda line: None) -> Path:
-    """Write the page of a stage, for scenes of some sizes."""
-    if out.suffix != ".html":
-        raise HowmError(f"{out} is not the name of a page; give one that ends in .html")
-    page = render_page(page_data(stage, sizes, report))
-    with atomic_write(out) as temporary:
+def export_page(
+    run: str | WorldModel,
+    out: str | os.PathLike[str],
+    *,
+    world: World | None = None,
+    against: str | WorldModel | None = None,
+    sizes: Sequence[int] | None = None,
+    report: Report = silent,
+) -> Path:
+    """Write the page of a run, or of a model of your own and its world, for scenes of ``sizes`` objects.
+
+    By default these are the sizes of training and two more or less, where the model can see them.
+    """
+    path = Path(out)
+    if path.suffix != ".html":
+        raise HowmError(f"{path} is not the name of a page; give one that ends in .html")
+    page = render_page(page_data(open_stage(run, against, world=world), sizes, report))
+    with atomic_write(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-    return out
+    return path
 
 
 def render_page(data: dict[str, Any]) -> str:

@@ -22,8 +22,12 @@ ROLLOUTS = 100  # of a search in a page
 Report = Callable[[str], None]
 
 
-def page_data(stage: Stage, sizes: Sequence[int] | None = None, report: Report = lambda line: None) -> dict[str, Any]:
-    """For scenes of ``sizes`` objects, by default those of training and a few more or less; ``report`` is told of each."""
+def silent(line: str) -> None:
+    """The report of whoever wants none."""
+
+
+def page_data(stage: Stage, sizes: Sequence[int] | None = None, report: Report = silent) -> dict[str, Any]:
+    """For scenes of ``sizes`` objects, by default those of training and a few more or less; each is reported."""
     world = world_data(stage.world)
     chosen = _sizes(stage, sizes)
     weights = Weights()
@@ -63,7 +67,9 @@ def _sizes(stage: Stage, wanted: Sequence[int] | None) -> list[int]:
         wanted = [k for k in stage.sizes if trained[0] - ROUND <= k <= trained[-1] + ROUND]
     for k in wanted:
         if k not in stage.sizes:
-            raise HowmError(f"scenes of {k} objects cannot be played here; sizes are {', '.join(map(str, stage.sizes))}")
+            raise HowmError(
+                f"scenes of {k} objects cannot be played here; sizes are {', '.join(map(str, stage.sizes))}"
+            )
     return sorted(set(wanted))
 
 
