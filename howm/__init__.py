@@ -54,6 +54,7 @@ _PUBLIC = {
     "evaluate": "evaluation.evaluate",
     "evaluate_run": "evaluation.run",
     "RunResult": "runs.result",
+    "export_page": "explorer.export.page",
 }
 
 __all__ = ["__version__", *_PUBLIC]
@@ -77,6 +78,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from howm.errors import HowmError as HowmError
     from howm.evaluation.evaluate import evaluate as evaluate
     from howm.evaluation.run import evaluate_run as evaluate_run
+    from howm.explorer.export.page import export_page as export_page
     from howm.models.check import check_extractor as check_extractor
     from howm.models.check import check_model as check_model
     from howm.models.distance import Metric as Metric
