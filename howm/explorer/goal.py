@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from howm.data.rollouts import privileged_of
 from howm.errors import HowmError
 from howm.explorer.places import places
 from howm.explorer.sessions import Session
@@ -66,8 +67,12 @@ def plan(session: Session) -> dict[str, Any]:
         raise HowmError(NO_PLANNER)
     if session.goal is None:
         raise HowmError("there is no goal to plan for yet; start one first")
-    scene = np.array([rollout.scene])
+    scene, model = np.array([rollout.scene]), rollout.minds[0].sight.model
+    known = privileged_of(rollout.world, scene, rollout.states[-1][None]) if model.privileged else None
     goal = rollout.world.render(scene, session.goal[None])[0]
-    found = planner(rollout.minds[0].sight.model, rollout.picture(rollout.time), goal)
+    found = planner(model, rollout.picture(rollout.time), goal, privileged=known)
     actions = [int(action) for action in found.actions]
-    return {"actions": actions, "reached": bool(found.reached), "text": ""}
+    steps = f"{len(actions)} step{'s' * (len(actions) != 1)}"
+    expects = "and expects to reach the goal" if found.reached else "which leads near the goal, not to it"
+    text = f"The model found a plan of {steps}, {expects}." if actions else "The model sees nothing to do."
+    return {"actions": actions, "reached": bool(found.reached), "text": text}

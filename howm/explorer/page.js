@@ -18,7 +18,6 @@ class Explorer {
     this.waiting = 0;
     this.turn = Promise.resolve();
     this.walking = false;
-    this.searching = null;
     this.looked = new Map();  // what inspect said, by time
   }
 
@@ -44,6 +43,8 @@ class Explorer {
     this.layOut(models);
     this.connect();
     this.goal = new GoalMode(this);
+    this.library = new LibraryChoice(this);
+    this.search = new TroubleSearch(this);
     await this.newScene({ kind: this.kind, size: this.size });
     document.body.classList.remove("loading");
   }
@@ -51,13 +52,12 @@ class Explorer {
   layOut(models) {
     $("stage").classList.toggle("two", models.length > 1);
     $("models").replaceChildren(...models.map((model, m) => {
-      const prefix = models.length > 1 ? `${model.name}: ` : "";
       const figure = (id, title, label) => element("figure", {},
         element("figcaption", {}, element("h2", {}, title), element("span", { class: "measure", id: `${id}-text-${m}` })),
         element("div", { class: "frame" }, element("canvas", { id: `${id}-${m}`, class: "pixels", role: "img", "aria-label": label })));
-      return element("div", { class: "model" },
-        figure("imagined", `${prefix}${models.length > 1 ? "imagined" : "Imagined"}`, `What ${model.name} imagines`),
-        figure("difference", models.length > 1 ? "difference" : "Difference", `Where the truth and ${model.name} differ`));
+      return element("div", { class: "model" }, models.length > 1 ? element("p", { class: "name" }, model.name) : null,
+        figure("imagined", "Imagined", `What ${model.name} imagines`),
+        figure("difference", "Difference", `Where the truth and what ${model.name} imagines differ`));
     }));
     $("tabs").hidden = models.length < 2;
     offer($("tabs"), models.map((model, m) => ({ value: m, text: model.name })), 0, (m) => { this.model = m; this.inspect(); });
@@ -66,7 +66,7 @@ class Explorer {
   }
 
   connect() {
-    const { sizes, search } = this.about;
+    const { sizes } = this.about;
     $("size").replaceChildren(...sizes.map((k) => element("option", { value: k, selected: k === this.size }, String(k))));
     $("size").addEventListener("change", () => { this.size = Number($("size").value); this.offerKinds(); this.draw(); });
     this.offerKinds();
@@ -74,13 +74,8 @@ class Explorer {
     $("undo").addEventListener("click", () => this.undo());
     $("restart").addEventListener("click", () => this.queue(() => this.cut(0)));
     $("surprise").addEventListener("click", () => this.walk());
-    $("break").addEventListener("click", () => this.search());
-    $("break").hidden = search === null;
-    $("search-cancel").addEventListener("click", () => this.searching?.abort());
     $("time").addEventListener("input", () => this.look(Number($("time").value)));
     $("all-rows").addEventListener("click", () => { this.allRows = !this.allRows; this.inspect(); });
-    $("choose").addEventListener("click", () => this.toggleLibrary());
-    $("library-play").addEventListener("click", () => this.playChosen());
     document.addEventListener("keydown", (event) => {
       if (event.key in ARROWS && document.activeElement === document.body) this.board.key(event, () => {});
     });
@@ -211,8 +206,7 @@ class Explorer {
   }
 
   measureText(frame, m) {
-    const { wrong } = frame.compared[m];
-    return wrong === 0 ? "every pixel right" : `${percent(wrong)} of pixels wrong`;
+    return `${percent(frame.compared[m].wrong)} wrong`;
   }
 
   /* Shows the frame of a time. */
@@ -228,6 +222,7 @@ class Explorer {
       $(`imagined-text-${m}`).textContent = `distance ${short(model.distance)}`;
       const text = $(`difference-text-${m}`);
       text.textContent = this.measureText(frame, m);
+      text.title = "of the pixels, by more than a tenth in some channel";
       text.className = `measure ${frame.compared[m].wrong === 0 ? "right" : "wrong"}`;
     });
     const stopped = time > 0 && !frame.changed ? "nothing moved" : "";
@@ -249,7 +244,7 @@ class Explorer {
   hold(object) {
     const { world } = this.about;
     paint($("held"), world.sprites[object]);
-    $("held-text").replaceChildren(`Object ${object}`, element("small", {}, world.objects[object]));
+    $("held-text").replaceChildren(`Object ${object}`, element("small", {}, `${world.objects[object]} · drag it, or use the keys`));
     $("actions").replaceChildren(...world.actionNames.map((name, d) => {
       const action = world.actionsPerObject * object + d;
       const button = element("button", { type: "button", "aria-label": this.actionText(action), title: `key ${d + 1}` }, this.actionMark(action));
@@ -291,8 +286,8 @@ class Explorer {
     $("all-rows").hidden = seen.binding === null || world.n === this.scene.objects.length;
     $("all-rows").textContent = this.allRows ? "Only the objects of the scene" : `All ${world.n} objects of the library`;
     $("all-rows").setAttribute("aria-pressed", String(this.allRows));
-    const what = { objects: "as the library's objects: lifted", slots: "slot by slot", state: "as one vector" }[embedding.rows];
-    $("embedding-text").textContent = `Where the metric compares states, ${what}.`;
+    const what = { objects: "Lifted: a row for each object.", slots: "A row for each slot.", state: "One vector." }[embedding.rows];
+    $("embedding-text").textContent = `${what} Distances are measured between these.`;
     showEmbedding($("embedding"), embedding, shown);
   }
 
@@ -332,66 +327,6 @@ class Explorer {
     }
     this.walking = false;
     $("surprise").textContent = "Surprise me";
-  }
-
-  async search() {
-    if (this.searching !== null) return;
-    this.searching = new AbortController();
-    const { rollouts, steps } = this.about.search;
-    $("search").hidden = false;
-    $("search-cancel").hidden = $("search-progress").hidden = false;
-    $("search-text").textContent = `Trying ${rollouts} random rollouts of ${steps} steps…`;
-    $("search").scrollIntoView({ block: "nearest" });
-    const progress = (done, total, worst) => {
-      $("search-progress").value = done / total;
-      $("search-text").textContent = `${done} of ${total} rollouts; the largest error so far is ${short(worst)}.`;
-    };
-    try {
-      const { kind, size } = this;
-      const found = await this.backend.search({ kind, size, signal: this.searching.signal, progress });
-      $("search-text").textContent = found.length
-        ? `The largest errors of ${this.about.models[0].name} in ${rollouts} random rollouts (truth, imagined). Open one to play on from there.`
-        : "Cancelled.";
-      showFound($("found"), found, (one) => this.newScene({ found: one.key }).then(() => $("stage").scrollIntoView({ block: "nearest" })));
-      this.say($("search-text").textContent);
-    } catch (error) {
-      $("search-text").textContent = "The search failed.";
-      this.fail(error);
-    }
-    $("search-cancel").hidden = $("search-progress").hidden = true;
-    this.searching = null;
-  }
-
-  toggleLibrary() {
-    const open = $("library").hidden;
-    $("library").hidden = !open;
-    $("choose").setAttribute("aria-expanded", String(open));
-    if (!open) return;
-    const { world, sizes } = this.about;
-    this.picked = new Set(this.scene.objects);
-    $("sprites").replaceChildren(...world.sprites.map((_, object) => {
-      const label = `Object ${object}, ${world.objects[object]}`;
-      const button = element("button", { type: "button", "aria-pressed": String(this.picked.has(object)), "aria-label": label, title: label },
-        this.sprites.of(object));
-      button.addEventListener("click", () => {
-        if (!this.picked.delete(object)) this.picked.add(object);
-        button.setAttribute("aria-pressed", String(this.picked.has(object)));
-        tell();
-      });
-      return button;
-    }));
-    const tell = () => {
-      const fits = sizes.includes(this.picked.size);
-      $("library-play").disabled = !fits;
-      const range = sizes.length > 1 ? `${sizes[0]} to ${sizes[sizes.length - 1]}` : sizes[0];
-      $("library-text").textContent = `${this.picked.size} chosen; ${range} can be played.`;
-    };
-    tell();
-  }
-
-  playChosen() {
-    this.toggleLibrary();
-    return this.newScene({ objects: [...this.picked].sort((a, b) => a - b) });
   }
 }
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Integer, Num, UInt8
 
+from howm.errors import HowmError
 from howm.worlds.world import Scenes, States, World
 
 PROBES = 8  # random states in which an action is tried
@@ -46,12 +47,24 @@ def places(world: World, scene: Integer[np.ndarray, " K"], state: Num[np.ndarray
     return found
 
 
+def _alone(world: World, item: int) -> tuple[Integer[np.ndarray, " K"], int]:
+    """A scene that shows an object with as few others as the world allows, and the slot of the object in it."""
+    for k in range(1, world.n + 1):
+        try:
+            world.check_scene_size(k)
+        except HowmError:
+            continue
+        scene = np.sort([item, *[other for other in range(world.n) if other != item][: k - 1]])
+        return scene, int(np.searchsorted(scene, item))
+    raise HowmError(f"{type(world).__name__} refuses scenes of every size; see howm.check_world")
+
+
 def sprite(world: World, item: int) -> UInt8[np.ndarray, "height width 3"]:
     """The picture of a library object alone, cut out with a border of a pixel."""
-    scene = np.array([[item]])
-    state = world.reset(scene, np.random.default_rng(item))
-    picture = world.render(scene, state)[0]
-    box = box_of(object_mask(world, scene, state, 0)[0])
+    scene, slot = _alone(world, item)
+    state = world.reset(scene[None], np.random.default_rng(item))
+    picture = world.render(scene[None], state)[0]
+    box = box_of(object_mask(world, scene[None], state, slot)[0])
     if box is None:
         return picture
     left, top, right, bottom = box
@@ -62,15 +75,16 @@ def sprite(world: World, item: int) -> UInt8[np.ndarray, "height width 3"]:
     return np.ascontiguousarray(picture[row : row + side, column : column + side])
 
 
-def moves_of(world: World, scene: Integer[np.ndarray, " K"], slot: int) -> list[list[float] | None]:
+def moves_of(world: World, item: int) -> list[list[float] | None]:
     """For each action of an object, by how many pixels (right, down) it moves it where nothing is in the way.
 
     Found by trying; None of an action that does not move the object, or not always the same way.
     """
     each = world.actions_per_object
+    scene, slot = _alone(world, item)
     scenes = np.repeat(scene[None], each * PROBES, axis=0)
-    before = world.reset(scenes, np.random.default_rng([7, int(scene[slot])]))
-    after = world.step(scenes, before, np.repeat(np.arange(each) + each * scene[slot], PROBES))
+    before = world.reset(scenes, np.random.default_rng([7, item]))
+    after = world.step(scenes, before, np.repeat(np.arange(each) + each * item, PROBES))
     there, here = (object_mask(world, scenes, states, slot) for states in (after, before))
     found: list[list[float] | None] = []
     for action in range(each):

@@ -116,19 +116,19 @@ class Stage:
             return "A scene of training" + (f" of {' and '.join(saw)}." if len(self.subjects) > 1 else ".")
         sizes = sorted(self.known)
         if sizes and len(scene) not in sizes:
-            return f"Unseen: {len(scene)} objects, where training scenes have {_listed(sizes)}."
+            return f"It has {len(scene)} objects; training scenes have {_listed(sizes)}."
         if not sizes:
             return "The training scenes of this model are not known."
-        return "Unseen: no training scene has these objects together."
+        return "No training scene has these objects together."
 
     def sights(self, k: int) -> list[Sight]:
         return [Sight(self.world, subject.for_size(k)) for subject in self.subjects]
 
     def moves(self, scene: Scene) -> dict[int, list[list[float] | None]]:
         """Where the actions of each object of a scene take it, which does not depend on the scene."""
-        for slot, item in enumerate(scene):
+        for item in scene:
             if item not in self._moves:
-                self._moves[item] = moves_of(self.world, np.array(scene), slot)
+                self._moves[item] = moves_of(self.world, item)
         return {item: self._moves[item] for item in scene}
 
     @cached_property
