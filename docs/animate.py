@@ -33,7 +33,9 @@ class Film:
         top, bottom = (self.page.locator(name).bounding_box() for name in (self.first, self.last))
         clip = {"x": 0, "y": top["y"] - 12, "width": WIDTH, "height": bottom["y"] + bottom["height"] - top["y"] + 24}
         shot = Image.open(io.BytesIO(self.page.screenshot(clip=clip, full_page=True))).convert("RGB")
-        self.frames.append(shot.resize((round(shot.width * SCALE), round(shot.height * SCALE)), Image.Resampling.LANCZOS))
+        self.frames.append(
+            shot.resize((round(shot.width * SCALE), round(shot.height * SCALE)), Image.Resampling.LANCZOS)
+        )
         self.milliseconds.append(milliseconds)
 
     def save(self, path):

@@ -88,7 +88,7 @@ def test_ten_moves_are_those_of_the_model(opened):
 
 
 def test_everything_else_answers(opened, tmp_path):
-    page, errors = opened
+    page, _ = opened
     page.click("#surprise")
     for time in range(1, 11):
         page.wait_for_selector(f"#strip > :nth-child({time + 1})", state="attached")

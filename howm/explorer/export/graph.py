@@ -129,7 +129,8 @@ def _program(function: _Function, values: tuple[Tensor, ...]) -> torch.export.Ex
 
         plain = make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*values)
         program = torch.export.export(plain, values, strict=False)
-    return program.run_decompositions()
+    decomposed: torch.export.ExportedProgram = program.run_decompositions()
+    return decomposed
 
 
 def _graph(

@@ -36,7 +36,7 @@ def export_verbs(model: WorldModel, picture: Tensor, object_ids: Tensor, weights
         scene = {"ids": object_ids} if model.privileged else {}
 
         def privileged(ids: tuple[Tensor, ...]) -> Privileged | None:
-            return Privileged(*ids) if model.privileged else None
+            return Privileged(ids[0]) if model.privileged else None
 
         example = model.encode(picture, privileged(tuple(scene.values())))
         names = [field.name for field in fields(example) if getattr(example, field.name) is not None]

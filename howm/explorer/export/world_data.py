@@ -88,7 +88,7 @@ def _displacements(world: BoxWorld) -> dict[str, list[float]]:
 def _has_look(world: ObjectWorld) -> bool:
     """Whether states say how an episode looks, behind where objects are and how they are turned."""
     state = world.reset(np.zeros((1, 1), dtype=np.int64), np.random.default_rng(0))
-    return state.shape[2] > 2 + bool(world.turn)
+    return bool(state.shape[2] > 2 + bool(world.turn))
 
 
 def _sprites(sprites: Sprites) -> dict[str, Any]:
