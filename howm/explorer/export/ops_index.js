@@ -94,6 +94,15 @@ function indexAdd(x, axis, chosen, source, alpha = 1) {
   return indexPut(x, [...new Array(axisOf(axis, x.shape.length)).fill(null), chosen], scaled, true);
 }
 
+/* Pictures enlarged or reduced, each pixel that of the nearest source; steps are rounded as torch rounds them. */
+function upsampleNearest(x, size, factors) {
+  const [tall, wide] = x.shape.slice(2);
+  const [height, width] = size ?? [Math.floor(tall * factors[0]), Math.floor(wide * factors[1])];
+  const sources = (from, to) => new Tensor([to], Int32Array.from({ length: to }, (_, i) =>
+    Math.min(Math.floor(Math.fround(i * Math.fround(from / to))), from - 1)), "int64");
+  return indexSelect(indexSelect(x, 2, sources(tall, height)), 3, sources(wide, width));
+}
+
 /* The places of all entries that are not zero, in rows. */
 function nonzero(x) {
   const places = [];
@@ -178,6 +187,7 @@ Object.assign(OPERATIONS, {
   "index_add": indexAdd,
   "embedding": (weight, at) => index(weight, [at]),
   "nonzero": nonzero,
+  "upsample_nearest2d.vec": upsampleNearest,
   "topk": (x, count, axis, largest) => ordered(x, axis, largest, count),
   "sort": (x, axis, descending) => ordered(x, axis, descending),
   "sort.stable": (x, stable, axis, descending) => ordered(x, axis, descending),

@@ -2,7 +2,7 @@
 /* Goal mode in an exported page: best-first search in the model's imagination, from the last picture to the goal's. */
 
 const SHUFFLE_STEPS = 12;  // of random play, from which a goal can be reached
-const EXPANSIONS = 400;  // of imagined states, until the nearest one found must do
+const EXPANSIONS = 150;  // of imagined states, until the nearest one found must do
 const NEAR = 0.1;  // share of the distance at the beginning within which the goal counts as reached
 
 class Planner {
@@ -56,7 +56,7 @@ class Planner {
       await breathe();
     }
     const reached = best.gap <= NEAR * gap;
-    const text = reached ? "" : "The nearest arrangement that the model found in its imagination.";
+    const text = reached ? `A plan of ${best.actions.length} actions.` : "The nearest arrangement that the model could imagine.";
     return { actions: best.actions, text, reached };
   }
 
