@@ -4,8 +4,10 @@ Hypothesis draws the same examples in every run; ``--hypothesis-profile=explore`
 """
 
 import os
+import shutil
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -35,3 +37,21 @@ def forget_typed_names():
             for typed in list(registry._typed):
                 del registry._typed[typed]
                 registry._loaded.pop(typed, None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, for tests that `make test-browser` runs."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def screenshots(tmp_path_factory):
+    """Where screenshots go: the folder SCREENSHOTS, to be looked at."""
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

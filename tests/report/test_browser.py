@@ -1,7 +1,5 @@
 """The report in a browser: nothing from elsewhere, nothing broken, nothing wider than a phone (`make test-browser`)."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,23 +21,6 @@ VIEWS = {
 def report(tmp_path_factory):
     (page, *_) = write_report(ROOT / "results", tmp_path_factory.mktemp("report") / "report.html")
     return page
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Where the screenshots go: the folder SCREENSHOTS, to be looked at."""
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
@@ -82,10 +63,10 @@ def test_nothing_runs_in_a_report_of_hostile_results(browser, tmp_path):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_page_is_whole(view, open_page, pictures):
+def test_the_page_is_whole(view, open_page, screenshots):
     page, errors, requests = open_page(**VIEWS[view])
-    page.screenshot(path=pictures / f"{view}.png")
-    page.screenshot(path=pictures / f"{view}-whole.png", full_page=True)
+    page.screenshot(path=screenshots / f"{view}.png")
+    page.screenshot(path=screenshots / f"{view}-whole.png", full_page=True)
     assert errors == []
     assert {url.split(":")[0] for url in requests} <= {"file", "data"}
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -103,13 +84,13 @@ def test_wide_tables_scroll_in_their_own_box(open_page):
     assert head.evaluate("head => head.getBoundingClientRect().left") >= 0  # the names of the rows stay in sight
 
 
-def test_it_prints_in_light_with_nothing_cut_off(open_page, pictures):
+def test_it_prints_in_light_with_nothing_cut_off(open_page, screenshots):
     page, errors, _ = open_page(viewport={"width": A4, "height": 1000}, color_scheme="dark")
     page.emulate_media(media="print")
-    page.screenshot(path=pictures / "print.png", full_page=True)
-    page.pdf(path=pictures / "report.pdf", format="A4")
+    page.screenshot(path=screenshots / "print.png", full_page=True)
+    page.pdf(path=screenshots / "report.pdf", format="A4")
     assert errors == []
     widths = page.evaluate("[...document.querySelectorAll('table')].map(table => table.getBoundingClientRect().right)")
     assert max(widths) <= A4
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert (pictures / "report.pdf").stat().st_size > 10_000
+    assert (screenshots / "report.pdf").stat().st_size > 10_000
