@@ -153,10 +153,11 @@ def _graph(
         op = _operation(node)
         if op == "getitem":
             source, index = node.args
-            known[node.name] = f"{_name(source, known)}.{index}"
+            known[node.name] = f"{known[source.name]}.{index}"
             continue
-        nodes.append(Node(node.name, op, [_plain(value, known) for value in _arguments(node)]))
-        known[node.name] = f"%{node.name}"
+        number = str(len(nodes))  # no input has such a name
+        nodes.append(Node(number, op, [_plain(value, known) for value in _arguments(node)]))
+        known[node.name] = f"%{number}"
     found = [spec.arg.name for spec in program.graph_signature.output_specs
              if spec.kind == torch.export.graph_signature.OutputKind.USER_OUTPUT]  # fmt: skip
     outputs = {result: known[name] for result, name in zip(results, found, strict=True)}
@@ -164,7 +165,7 @@ def _graph(
     for one in kept:
         if one.op not in operations():
             raise HowmError(f"{what} cannot be put into a page: it uses the operation {one.op}, which the page lacks")
-    return _renamed(names, kept, outputs)
+    return Graph(names, kept, outputs)
 
 
 def _operation(node: fx.Node) -> str:
@@ -185,13 +186,9 @@ def _arguments(node: fx.Node) -> Sequence[Any]:
     return [*node.args, *(node.kwargs.get(argument.name, argument.default_value) for argument in rest)]
 
 
-def _name(value: fx.Node, known: Mapping[str, str]) -> str:
-    return known[value.name]
-
-
 def _plain(value: Any, known: Mapping[str, str]) -> Any:
     if isinstance(value, fx.Node):
-        return known.get(value.name, f"%{value.name}")
+        return known.get(value.name)  # tokens that keep checks in their order are unknown: checks are left out
     if isinstance(value, list | tuple):
         return [_plain(item, known) for item in value]
     if isinstance(value, torch.dtype):
@@ -218,19 +215,3 @@ def _used(nodes: list[Node], outputs: list[str]) -> list[Node]:
             kept.append(node)
             wanted.update(_references(node.args))
     return kept[::-1]
-
-
-def _renamed(inputs: list[str], nodes: list[Node], outputs: dict[str, str]) -> Graph:
-    """The same with short names."""
-    short = {node.name: str(number) for number, node in enumerate(nodes)}
-
-    def renamed(value: Any) -> Any:
-        if isinstance(value, list):
-            return [renamed(item) for item in value]
-        if isinstance(value, str) and value.startswith("%"):
-            name, dot, index = value[1:].partition(".")
-            return f"%{short.get(name, name)}{dot}{index}"
-        return value
-
-    made = [Node(short[node.name], node.op, renamed(node.args)) for node in nodes]
-    return Graph(inputs, made, {name: renamed(value) for name, value in outputs.items()})

@@ -148,7 +148,6 @@ Object.assign(OPERATIONS, {
   "full": (shape, value, dtype) =>
     Tensor.full(shape, value, dtype ?? (typeof value === "boolean" ? "bool" : "float32")),
   "full_like": (x, value, dtype) => Tensor.full(x.shape, value, dtype ?? x.dtype),
-  "empty.memory_format": (shape, dtype) => Tensor.empty(shape, dtype ?? "float32"),
   "scalar_tensor": (value, dtype) => Tensor.full([], value, dtype ?? "float32"),
   "arange.start_step": arange,
 });
