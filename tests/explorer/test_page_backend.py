@@ -8,6 +8,7 @@ from parity import needs_node, run_node
 from test_page_models import tiny
 
 from howm import HowmError, export_page, make_world
+from howm.cli.main import main
 from howm.explorer.export.page import HERE, SCRIPTS, render_page
 from howm.explorer.export.page_data import page_data
 from howm.explorer.rollout import Rollout
@@ -115,6 +116,31 @@ def test_the_page_runs_its_own_scripts_only(data):
 def test_what_cannot_be_exported_is_said_and_nothing_is_written(run, name, sizes, words, tmp_path):
     with pytest.raises(HowmError, match=words):
         export_page(run, tmp_path / name, sizes=sizes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_files_are_not_replaced(tmp_path):
+    diary = tmp_path / "diary.html"
+    diary.write_text("<title>Diary</title>", encoding="utf-8")
+    with pytest.raises(HowmError, match="is not a page of the explorer"):
+        export_page("howm-shapes-n10", diary)
+    assert diary.read_text(encoding="utf-8") == "<title>Diary</title>"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--sizes", "5"], "--sizes 5 is of an exported page"),
+        (["--export", "page.html", "--data", "some.h5"], "leave out --data"),
+        (["--export", "page.html", "--sizes", "many"], "must be an integer of 1 or more"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", "howm-shapes-n10", "--no-browser", *options]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert len(said.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 

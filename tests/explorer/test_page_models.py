@@ -16,7 +16,7 @@ from howm.models.registry import build_model
 from howm.models.world_model import SlotState, WorldModel
 
 TOLERANCE = 1e-4  # of the largest number of a tensor
-QUICK = ("cswm-k", "monet-bm", "howm-paper")  # one of each family; all of them in the slow test
+QUICK = ("howm-paper",)  # test_page_backend has two more; all of them are in the slow test
 SHIPPED = {"howm-shapes-n10": "shapes", "howm-rush_hour-n20": "rush_hour"}
 FREE = {"depth": {"compose": "depth"}, "infer": {"count": "infer", "max_objects": 4, "background": "picture"}}
 
@@ -113,6 +113,16 @@ def test_an_operation_that_the_page_lacks_is_named():
             layer, lambda x: {"y": torch.fft.rfft(layer(x)).real}, {"x": torch.zeros(1, 2)}, Weights(), "step of Mine"
         )
     assert "\n" not in str(error.value)
+
+
+def test_a_dtype_that_the_page_lacks_is_named():
+    layer = nn.Linear(2, 2)
+
+    def half(x):
+        return {"y": layer(x).bfloat16().float()}
+
+    with pytest.raises(HowmError, match=r"draw of Mine cannot .* it computes with torch.bfloat16"):
+        export_graph(layer, half, {"x": torch.zeros(1, 2)}, Weights(), "draw of Mine")
 
 
 class Peeking(WorldModel):

@@ -19,6 +19,7 @@ from howm.errors import HowmError, shorten
 from howm.explorer.export.operations import operations
 
 _CHECKS = ("aten._assert_tensor_metadata.default", "aten._assert_async.msg", "aten._assert_scalar.default")
+_DTYPES = (torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool)
 _SYMBOLS = {
     operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.floordiv: "floordiv", operator.mod: "mod",
     operator.ge: "ge", operator.le: "le", operator.gt: "gt", operator.lt: "lt", operator.eq: "eq", operator.ne: "ne",
@@ -59,7 +60,7 @@ class Weights:
     def add(self, tensor: Tensor) -> str:
         """The name of a tensor, that of an equal one if there is one."""
         kept = tensor.detach().cpu().contiguous()
-        if kept.dtype == torch.float64:
+        if kept.is_floating_point():
             kept = kept.float()
         key = (kept.dtype, tuple(kept.shape), kept.numpy().tobytes())
         if key not in self._places:
@@ -156,7 +157,11 @@ def _graph(
             known[node.name] = f"{known[source.name]}.{index}"
             continue
         number = str(len(nodes))  # no input has such a name
-        nodes.append(Node(number, op, [_plain(value, known) for value in _arguments(node)]))
+        arguments = _arguments(node)
+        for dtype in (value for value in arguments if isinstance(value, torch.dtype)):
+            if dtype not in _DTYPES:
+                raise HowmError(f"{what} cannot be put into a page: it computes with {dtype}, which the page lacks")
+        nodes.append(Node(number, op, [_plain(value, known) for value in arguments]))
         known[node.name] = f"%{number}"
     found = [spec.arg.name for spec in program.graph_signature.output_specs
              if spec.kind == torch.export.graph_signature.OutputKind.USER_OUTPUT]  # fmt: skip

@@ -191,10 +191,9 @@ class LocalBackend {
       ...plays.map((state) => own(state, "another play from the same start", null)),
       ...this.otherScenes(scene.length),
     ];
-    const keyOf = (state, ids) => `${ids}:${state}`;
-    const known = new Set([keyOf(this.states[time], scene)]);
-    const pool = candidates.filter(({ state, scene: ids }) => {
-      const key = keyOf(state, ids);
+    const known = new Set([world.key(scene, this.states[time]).join()]);
+    const pool = candidates.filter((one) => {  // each state once, and not the truth's
+      const key = world.key(one.scene, one.state).join();
       return !known.has(key) && known.add(key);
     });
     const imagined = this.imagined.map((rollout) => ({ ...rollout, own: rollout.embeddings[time], truth: rollout.truths[time] }));

@@ -42,10 +42,18 @@ def export_page(
     path = Path(out)
     if path.suffix != ".html":
         raise HowmError(f"{path} is not the name of a page; give one that ends in .html")
+    if path.is_file() and not _is_page(path):
+        raise HowmError(f"{path} is there and is not a page of the explorer; move it away, or choose another name")
     page = render_page(page_data(open_stage(run, against, world=world), sizes, report))
     with atomic_write(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8", newline="\n")
     return path
+
+
+def _is_page(path: Path) -> bool:
+    """Whether a file was written here, and may be replaced."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return "<title>howm explorer</title>" in file.read(10_000)
 
 
 def render_page(data: dict[str, Any]) -> str:

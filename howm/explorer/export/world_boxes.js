@@ -123,12 +123,17 @@ class BoxWorld {
     return this.background.seenThrough(picture, () => this.frameNumber(scene, state), look);
   }
 
-  /* One number for each state, to a thousandth of a pixel. */
-  frameNumber(scene, state) {
+  /* Integers that are equal where two states count as the same: positions to a thousandth of a pixel. */
+  key(scene, state) {
     const rows = state.map((row) => row.map((value, i) =>
       roundEven(!this.grid && i < 2 ? value * this.unit * 1000 : value)));
+    return [...scene, ...rows.flat()];
+  }
+
+  /* One number for each state. */
+  frameNumber(scene, state) {
     let mixed = 0n;
-    [...scene, ...rows.flat()].forEach((word, i) => {
+    this.key(scene, state).forEach((word, i) => {
       const bits = BigInt.asUintN(64, BigInt(word));
       mixed ^= ((bits ^ ((bits << 21n) & U64)) * BigInt(this.factors[i])) & U64;
     });

@@ -2,7 +2,8 @@
 /* Shapes and Rush Hour: one object a cell. Scenes are lists of library objects, ascending; a state is [[cell], …].
 
    A world of a page has: n, height, width, actionsPerObject, reset(scene, random), step(scene, state, action),
-   render(scene, state) -> bytes of RGB, masks(scene, state) -> for each object, which pixels show it. */
+   render(scene, state) -> bytes of RGB, masks(scene, state) -> for each object, which pixels show it, and
+   key(scene, state) -> integers that are equal where two states count as the same. */
 
 class GridWorld {
   constructor(data) {
@@ -49,6 +50,8 @@ class GridWorld {
     }));
     return picture;
   }
+
+  key(scene, state) { return [...scene, ...state.flat()]; }
 
   masks(scene, state) {
     return scene.map((item, slot) => {
