@@ -54,6 +54,10 @@ _PUBLIC = {
     "evaluate": "evaluation.evaluate",
     "evaluate_run": "evaluation.run",
     "RunResult": "runs.result",
+    "Plan": "planning.plan",
+    "plan": "planning.plan",
+    "plan_run": "planning.run",
+    "explore": "explorer.explore",
     "export_page": "explorer.export.page",
 }
 
@@ -78,6 +82,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from howm.errors import HowmError as HowmError
     from howm.evaluation.evaluate import evaluate as evaluate
     from howm.evaluation.run import evaluate_run as evaluate_run
+    from howm.explorer.explore import explore as explore
     from howm.explorer.export.page import export_page as export_page
     from howm.models.check import check_extractor as check_extractor
     from howm.models.check import check_model as check_model
@@ -90,6 +95,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from howm.models.world_model import SlotState as SlotState
     from howm.models.world_model import State as State
     from howm.models.world_model import WorldModel as WorldModel
+    from howm.planning.plan import Plan as Plan
+    from howm.planning.plan import plan as plan
+    from howm.planning.run import plan_run as plan_run
     from howm.runs.config import RunConfig as RunConfig
     from howm.runs.config import TrainConfig as TrainConfig
     from howm.runs.config import configure as configure

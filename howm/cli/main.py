@@ -18,6 +18,7 @@ from howm.cli import (
     library,
     methods,
     models,
+    plan,
     report,
     show,
     sweep,
@@ -93,21 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="howm", description="Object-oriented world models and how well they generalize.")
     parser.add_argument("--version", action="version", version=f"howm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for group in (
-        worlds,
-        library,
-        data,
-        check,
-        methods,
-        train,
-        evaluate,
-        show,
-        explore,
-        models,
-        theory,
-        sweep,
-        report,
-        hub,
-    ):
+    first = (worlds, library, data, check, methods, train, evaluate, plan, show, explore)
+    for group in (*first, models, theory, sweep, report, hub):
         group.add_commands(commands)
     return parser

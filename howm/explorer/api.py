@@ -38,7 +38,7 @@ class Api:
             "goal/start": lambda session, _: goal.start_goal(session),
             "goal/step": lambda session, asked: goal.step_goal(session, asked.get("action")),
             "goal/shuffle": lambda session, _: goal.shuffle_goal(session),
-            "goal/plan": lambda session, _: goal.plan(session),
+            "goal/plan": lambda session, _: goal.plan_to_goal(session),
         }
 
     def describe(self) -> bytes:
@@ -73,7 +73,7 @@ class Api:
             "size": stage.size,
             "maxSteps": MAX_STEPS,
             "search": {"rollouts": ROLLOUTS, "steps": STEPS},
-            "goal": goal.describe_goal(),
+            "goal": {"ready": True},
         }
 
     def _new(self, asked: Mapping[str, Any]) -> Answer:

@@ -21,14 +21,15 @@
                  can: { draw, masks, binding },     what the model can show
                  notes: ["…"] } ],                  what it cannot show and what is shown instead, in sentences
      sizes: [1, 2, …], size: 5,                     of scenes that all models can take, and that of training
-     kinds: { "5": ["unseen", "training"], … },     for each size, the kinds of scenes that newScene can draw
+     kinds: { "5": ["unseen", "training"], … },     for each size, the kinds of scenes that newScene can draw;
+                                                    ["any"] where training scenes are not known
      maxSteps: 500,                                 of a rollout
      search: { rollouts: 400, steps: 10 } or null,  what search() looks at; null: there is no search
      goal: { ready: true } or { ready: false, why: "…" }
    }
 
    newScene({ kind, size }) or newScene({ objects: [id, …] }) or newScene({ found: key })    a result of search()
-     -> { scene: { objects: [id, …], kind: "unseen" | "training", text: "…",
+     -> { scene: { objects: [id, …], kind: "unseen" | "training" | "any", text: "…",
                    moves: { id: [[dx, dy] | null, …], … } },   for each action of an object: by how many pixels it
                                                                moves the object where nothing is in the way; null: unknown
           frames: [Frame, …] }            one, or, of a search result, all of its rollout

@@ -72,7 +72,7 @@ class Board {
     this.moves[object].forEach((shift, d) => {
       if (shift === null) return;
       const length = Math.hypot(...shift);
-      if ((shift[0] * x + shift[1] * y) / length > 0.8 && (best === null || length < best.length)) best = { d, length };
+      if ((shift[0] * x + shift[1] * y) / length > 0.9 && (best === null || length < best.length)) best = { d, length };
     });
     if (best === null && this.moves[object].every((shift) => shift === null)) {
       const d = this.world.actionNames.findIndex((name) => NAMES[name] === key);

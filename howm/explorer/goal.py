@@ -1,8 +1,5 @@
 """Goal mode: a goal that a person arranges, and the plan that the first model makes from its picture alone."""
 
-from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,18 +8,9 @@ from howm.data.rollouts import privileged_of
 from howm.errors import HowmError
 from howm.explorer.places import places
 from howm.explorer.sessions import Session
+from howm.planning.plan import plan
 
 SHUFFLE_STEPS = 12  # of random play, from which a goal can be reached
-NO_PLANNER = "This version of howm cannot plan."
-
-
-def find_planner() -> Callable[..., Any] | None:
-    """``howm.plan``, where there is one."""
-    return getattr(import_module("howm"), "plan", None) if find_spec("howm.planning") is not None else None
-
-
-def describe_goal() -> dict[str, Any]:
-    return {"ready": True} if find_planner() is not None else {"ready": False, "why": NO_PLANNER}
 
 
 def start_goal(session: Session) -> dict[str, Any]:
@@ -60,17 +48,15 @@ def _shown(session: Session, changed: bool) -> dict[str, Any]:
     }
 
 
-def plan(session: Session) -> dict[str, Any]:
+def plan_to_goal(session: Session) -> dict[str, Any]:
     """The actions by which the first model expects to reach the goal from the last frame."""
-    rollout, planner = session.playing(), find_planner()
-    if planner is None:
-        raise HowmError(NO_PLANNER)
+    rollout = session.playing()
     if session.goal is None:
         raise HowmError("there is no goal to plan for yet; start one first")
     scene, model = np.array([rollout.scene]), rollout.minds[0].sight.model
     known = privileged_of(rollout.world, scene, rollout.states[-1][None]) if model.privileged else None
     goal = rollout.world.render(scene, session.goal[None])[0]
-    found = planner(model, rollout.picture(rollout.time), goal, privileged=known)
+    found = plan(model, rollout.picture(rollout.time), goal, privileged=known)
     actions = [int(action) for action in found.actions]
     steps = f"{len(actions)} step{'s' * (len(actions) != 1)}"
     expects = "and expects to reach the goal" if found.reached else "which leads near the goal, not to it"

@@ -87,7 +87,7 @@ def _distances(
     """From what was imagined to the truth, the frames before it, other plays, and other scenes."""
     ends = mind.sight.embed(mind.sight.encode(np.repeat(start, len(plays), axis=0), plays))
     references = torch.cat([mind.encoded[time], *mind.encoded[:time], ends, others])
-    return mind.sight.distances(mind.imagined[time], references)[0]
+    return np.asarray(mind.sight.distances(mind.imagined[time], references)[0])
 
 
 def _labels(keys: Integer[np.ndarray, "R words"]) -> Integer[np.ndarray, " R"]:

@@ -19,6 +19,7 @@ class Explorer {
     this.turn = Promise.resolve();
     this.walking = false;
     this.looked = new Map();  // what inspect said, by time
+    this.asked = new Set();  // answers of panels that are still to come
   }
 
   async start() {
@@ -60,7 +61,8 @@ class Explorer {
         figure("difference", "Difference", `Where the truth and what ${model.name} imagines differ`));
     }));
     $("tabs").hidden = models.length < 2;
-    offer($("tabs"), models.map((model, m) => ({ value: m, text: model.name })), 0, (m) => { this.model = m; this.inspect(); });
+    offer($("tabs"), models.map((model, m) => ({ value: m, text: model.name })), 0,
+      (m) => { this.model = Number(m); this.inspect(); this.rank(); });
     offer($("when"), [{ value: "now", text: "now" }, { value: "first", text: "first frame" }], "now",
       (when) => { this.when = when; this.inspect(); });
   }
@@ -84,22 +86,42 @@ class Explorer {
   offerKinds() {
     const there = this.about.kinds[this.size];
     if (!there.includes(this.kind)) this.kind = there[0];
-    const options = ["unseen", "training"].map((kind) => ({ value: kind, text: kind, disabled: !there.includes(kind) }));
+    const all = [...new Set(Object.values(this.about.kinds).flat())];
+    const options = all.map((kind) => ({ value: kind, text: kind, disabled: !there.includes(kind) }));
     offer($("kinds"), options, this.kind, (kind) => { this.kind = kind; this.draw(); });
   }
 
   /* One thing after the other; an error is said, and what follows is tried all the same. */
   queue(work) {
-    this.waiting += 1;
+    this.wait(1);
     const slow = setTimeout(() => document.body.setAttribute("aria-busy", "true"), 250);
     const done = this.turn.then(work).then((value) => { $("error").hidden = true; return value; }, (error) => this.fail(error))
       .finally(() => {
-        this.waiting -= 1;
+        this.wait(-1);
         clearTimeout(slow);
         document.body.removeAttribute("aria-busy");
       });
     this.turn = done;
     return done;
+  }
+
+  /* A question of a panel, about frames that must stay until it is answered. */
+  ask(answer) {
+    this.asked.add(answer);
+    answer.catch(() => {}).finally(() => this.asked.delete(answer));
+    return answer;
+  }
+
+  /* Waits for the panels before frames are forgotten. */
+  settle() {
+    this.ranked = null;
+    return Promise.allSettled([...this.asked]);
+  }
+
+  /* How much is still to be done; the page says it, so that others can wait for it. */
+  wait(more) {
+    this.waiting += more;
+    document.body.dataset.waiting = this.waiting;
   }
 
   fail(error) {
@@ -120,16 +142,17 @@ class Explorer {
 
   newScene(options) {
     return this.queue(async () => {
+      await this.settle();
       const { scene, frames } = await this.backend.newScene(options);
       this.scene = scene;
       this.frames = [];
       this.looked.clear();
       frames.forEach((frame) => this.add(frame));
+      this.board.open(this.about.world, scene);
       $("kind").textContent = scene.kind;
       $("kind").className = `badge ${scene.kind}`;
       $("scene-text").textContent = scene.text;
       $("strip").replaceChildren(...this.frames.map((frame) => this.stripItem(frame)));
-      this.board.open(this.about.world, scene);
       this.goal.close();
       this.look(this.frames.length - 1);
       this.say(`New scene: ${scene.text}`);
@@ -156,6 +179,7 @@ class Explorer {
   }
 
   async cut(time) {
+    await this.settle();
     await this.backend.rewind(time);
     this.frames.length = time + 1;
     for (const known of [...this.looked.keys()]) if (known > time) this.looked.delete(known);
@@ -176,7 +200,8 @@ class Explorer {
     const { world } = this.about;
     const object = Math.floor(action / world.actionsPerObject);
     const name = world.actionNames[action % world.actionsPerObject];
-    return `object ${object} ${NAMES[name] ? WORDS[this.screenWay(action) || NAMES[name]] : name}`;
+    const way = WORDS[this.screenWay(action) || NAMES[name]];
+    return `object ${object} ${way || (/^\d+$/.test(name) ? `action ${name}` : name)}`;
   }
 
   /* The arrow key that stands for an action, by where it takes its object on the screen. */
@@ -259,17 +284,15 @@ class Explorer {
     const about = this.about.models[model];
     const time = this.when === "first" ? 0 : view;
     const known = async (t) => {
-      if (!this.looked.has(t)) this.looked.set(t, this.backend.inspect(t));
+      if (!this.looked.has(t)) this.looked.set(t, this.ask(this.backend.inspect(t)));
       return (await this.looked.get(t)).models[model];
     };
-    let seen;
-    let embedding;
+    let [seen, embedding] = [];
     try {
       [seen, { embedding }] = [await known(time), await known(view)];
     } catch (error) {
       this.looked.clear();
-      this.fail(error);
-      return;
+      return this.fail(error);
     }
     if (view !== this.view || model !== this.model) return;
     const { world } = this.about;
@@ -293,8 +316,7 @@ class Explorer {
 
   async rank() {
     const { view, model } = this;
-    this.ranked = Symbol("rank");
-    const mine = this.ranked;
+    const mine = this.ranked = Symbol("rank");
     if (view === 0) {
       $("rank").replaceChildren(element("p", { class: "note" }, "Make a move: then the prediction is ranked among wrong states."));
       return;
@@ -302,7 +324,7 @@ class Explorer {
     await pause(40);
     if (mine !== this.ranked) return;
     try {
-      const found = await this.backend.rank(view);
+      const found = await this.ask(this.backend.rank(view));
       if (mine === this.ranked && view === this.view) showRank($("rank"), found.models[this.model], this.frames[view].truth);
     } catch (error) {
       if (mine === this.ranked) this.fail(error);

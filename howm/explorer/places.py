@@ -63,7 +63,7 @@ def sprite(world: World, item: int) -> UInt8[np.ndarray, "height width 3"]:
     """The picture of a library object alone, cut out with a border of a pixel."""
     scene, slot = _alone(world, item)
     state = world.reset(scene[None], np.random.default_rng(item))
-    picture = world.render(scene[None], state)[0]
+    picture = np.asarray(world.render(scene[None], state)[0])
     box = box_of(object_mask(world, scene[None], state, slot)[0])
     if box is None:
         return picture

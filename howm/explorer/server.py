@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Whether the page has closed the connection."""
         self.connection.setblocking(False)
         try:
-            return self.connection.recv(1, socket.MSG_PEEK) == b""
+            return not self.connection.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return False
         except OSError:

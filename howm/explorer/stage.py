@@ -75,6 +75,8 @@ class Stage:
     @cached_property
     def kinds(self) -> dict[int, list[str]]:
         """Which kinds of scenes there are of each size."""
+        if not self.known:
+            return {k: ["any"] for k in self.sizes}
         exists = {"unseen": self.unseen_exists, "training": self.training_scenes}
         return {k: [kind for kind in KINDS if exists[kind](k)] for k in self.sizes}
 
@@ -84,7 +86,7 @@ class Stage:
             raise HowmError(f"scenes of {short(k)} objects cannot be played here; sizes are {_listed(self.sizes)}")
         if kind not in self.kinds[k]:
             raise HowmError(f"there is no scene of {k} objects of the kind {short(kind)}; choose another size or kind")
-        episodes = None if self.stored is None else self.stored.unseen if kind == "unseen" else self.stored.seen
+        episodes = None if self.stored is None else self.stored.seen if kind == "training" else self.stored.unseen
         if episodes is not None and (found := _stored_start(episodes, k, rng)) is not None:
             return found
         if kind == "training":
@@ -107,6 +109,8 @@ class Stage:
         return np.asarray(self.world.reset(np.array([scene]), rng)[0])
 
     def kind_of(self, scene: Scene) -> str:
+        if not self.known:
+            return "any"
         return "training" if len(scene) in self.known and self.known[len(scene)].contains(scene) else "unseen"
 
     def scene_text(self, scene: Scene) -> str:
@@ -118,7 +122,7 @@ class Stage:
         if sizes and len(scene) not in sizes:
             return f"It has {len(scene)} objects; training scenes have {_listed(sizes)}."
         if not sizes:
-            return "The training scenes of this model are not known."
+            return "Whether the model was trained on it is not known."
         return "No training scene has these objects together."
 
     def sights(self, k: int) -> list[Sight]:

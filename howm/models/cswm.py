@@ -96,6 +96,9 @@ class CSWMN(SharedCSWM):
     def bound(self, state: SlotState, action: Int[Tensor, " B"]) -> Float[Tensor, "B S A"]:
         return factored(action, self.spec)
 
+    def objects(self, state: State) -> Float[Tensor, "B N D"]:
+        return slot_state(state).slots
+
 
 class CSWMK(SharedCSWM):
     """Σ_K-CSWM: K masks; the scene's j-th smallest id names the actions of slot j. The one reader of object ids."""

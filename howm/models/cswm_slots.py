@@ -70,6 +70,10 @@ class CSWMSlots(WorldModel):
         change = self.transition(slots, factored(action, self.spec).to(slots.dtype))
         return SlotState(slots + full_precision(change))
 
+    def objects(self, state: State) -> Float[Tensor, "B N D"] | None:
+        """The slots, unless they are matched in evaluation and so in no order."""
+        return None if self.config.matching else slot_state(state).slots
+
     def masks(self, pictures: Tensor) -> Float[Tensor, "B S H W"]:
         """How the slots share the cells."""
         inputs = self._inputs(pictures)

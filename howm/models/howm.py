@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, one_hot
 
@@ -149,6 +149,14 @@ class HOWM(WorldModel):
 
     def embed(self, state: State) -> Float[Tensor, "B F"]:
         return self.lifted(state).flatten(1)
+
+    def objects(self, state: State) -> Float[Tensor, "B N D"]:
+        return self.lifted(state)
+
+    def present(self, state: State) -> Bool[Tensor, "B N"] | None:
+        """The objects that some slot claims to be."""
+        lift = slot_state(state).lift
+        return None if lift is None or self.config.lift != "claims" else lift.sum(dim=2) > 0.5
 
     def draw(self, state: State) -> Float[Tensor, "B H W 3"]:
         """The picture that a (predicted) state stands for: the objects that were seen, where they are now."""

@@ -4,7 +4,7 @@ Axes, here and in all models: B batch, N library objects, K objects of a scene, 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
@@ -53,6 +53,14 @@ class State:
 
     def to(self: S, device: torch.device | str) -> S:
         return self.map(lambda tensor: tensor.to(device))
+
+    @classmethod
+    def join(cls: type[S], states: Sequence[S]) -> S:
+        """The rows of several states, one batch after the other."""
+        parts = {field.name: [getattr(state, field.name) for state in states] for field in fields(states[0])}
+        return replace(
+            states[0], **{name: torch.cat(values) for name, values in parts.items() if values[0] is not None}
+        )
 
 
 @dataclass(frozen=True)
@@ -149,6 +157,14 @@ class WorldModel(nn.Module, ABC):
 
     def binding(self, state: State) -> Float[Tensor, "B N S"] | None:
         """To which slot the actions of each library object go, where the model has learned that."""
+        return None
+
+    def objects(self, state: State) -> Float[Tensor, "B N D"] | None:
+        """A row for each library object, in the order of the actions, where the model keeps objects apart."""
+        return None
+
+    def present(self, state: State) -> Bool[Tensor, "B N"] | None:
+        """Which library objects the model sees, where it can tell."""
         return None
 
     def rebind(self, state: State, binding: Float[Tensor, "B N S"]) -> State:

@@ -17,14 +17,15 @@ from howm.errors import HowmError
 from howm.worlds.contact import CONTACTS, TOUCH, Boxes
 from howm.worlds.grid import draw_action, find_slots
 from howm.worlds.library import LibraryObject, ObjectLibrary
+from howm.worlds.placing import place_boxes
 from howm.worlds.silhouettes import extent, silhouette
 from howm.worlds.symmetry import Replacement
 from howm.worlds.traits import CLASSES, FIXED, GHOST, MOVABLE, Classes, classes, teams
 from howm.worlds.world import Actions, Scenes, States, World
 
 Contact = Literal["block", "slide", "overlap", "push", "team"]
+ROUNDING = 1e-6  # of a step
 AT_ONCE = 4_000  # moves: their arrays stay in cache
-ATTEMPTS = 200  # to place the objects of a scene before it is given up as too full
 
 
 @dataclass(frozen=True)
@@ -132,39 +133,12 @@ class BoxWorld(World, ABC):
             cells = rng.random((episodes, self.cells[0] * self.cells[1])).argsort(axis=1)[:, :k]
             columns = [*np.divmod(cells, self.cells[1])]
         else:
-            columns = [*np.moveaxis(self._place(scenes, rng), 2, 0)]
+            solid = (self.object_classes[scenes] != GHOST) & (self.contact != "overlap")
+            sides = np.array(self.size) / self._unit
+            columns = [*np.moveaxis(place_boxes(self.half[scenes], solid, sides, rng), 2, 0)]
         if self.turn:
             columns.append(rng.integers(self.turns, size=(episodes, k)))
         return np.stack(columns, axis=2).astype(np.int64 if self.space == "grid" else np.float64)
-
-    def _place(self, scenes: Scenes, rng: np.random.Generator) -> Float[np.ndarray, "E K 2"]:
-        """One object after the other at a uniform place that is left; a scene that gets too full begins again."""
-        half = self.half[scenes]
-        sides = np.array(self.size) / self._unit
-        apart = self.contact != "overlap"
-        solid = self.object_classes[scenes] != GHOST
-        found = np.zeros((*scenes.shape, 2))
-        waiting = np.arange(len(scenes))
-        for _ in range(ATTEMPTS):
-            ok = np.ones(len(waiting), dtype=bool)
-            for j in range(scenes.shape[1]):
-                open_rows = np.arange(len(waiting))
-                for _ in range(ATTEMPTS):
-                    rows = waiting[open_rows]
-                    own = half[rows, j, None]
-                    place = own + rng.random((len(rows), 2)) * (sides - 2 * own)
-                    found[rows, j] = place
-                    reach = half[rows, :j] + own - TOUCH
-                    near = (np.abs(found[rows, :j] - place[:, None]) < reach[..., None]).all(axis=2)
-                    hit = (near & solid[rows, :j] & solid[rows, j, None]).any(axis=1)
-                    open_rows = open_rows[hit & apart]
-                    if not len(open_rows):
-                        break
-                ok[open_rows] = False
-            waiting = waiting[~ok]
-            if not len(waiting):
-                return found
-        raise HowmError(f"no room was found for k={scenes.shape[1]} objects; give smaller ones (more cells) or fewer")
 
     def step(self, scenes: Scenes, state: States, action: Actions) -> States:
         who, what = np.divmod(action, self.actions_per_object)
@@ -230,28 +204,55 @@ class BoxWorld(World, ABC):
         """As every world plays; all moves along the axes are tried at once."""
         if self.turn:
             return super().play(scenes, start, steps, moving, rng)
-        episodes, k = scenes.shape
-        row, rule = np.arange(episodes), CONTACTS[self.contact]
-        directions = np.repeat(np.arange(4), episodes)
-        everywhere = np.tile(scenes, (4, 1))
-        headings = self._headings[scenes]
-        states = np.empty((episodes, steps + 1, *start.shape[1:]), dtype=start.dtype)
-        actions = np.empty((episodes, steps), dtype=np.int64)
+        row, headings = np.arange(len(scenes)), self._headings[scenes]
+        states = np.empty((len(scenes), steps + 1, *start.shape[1:]), dtype=start.dtype)
+        actions = np.empty((len(scenes), steps), dtype=np.int64)
         states[:, 0] = start
         for t in range(steps):
             position = states[:, t, :, :2]
-            tried = np.tile(position, (4, 1, 1))
-            parts = (slice(begin, begin + AT_ONCE) for begin in range(0, len(tried), AT_ONCE))
-            boxes = (self._boxes(everywhere[part], tried[part], directions[part]) for part in parts)
-            moved = np.concatenate([rule(some, self._stride) for some in boxes], axis=2)
-            moved = moved.reshape(k, k, 4, episodes)  # mover, object, direction
-            blocked = ~moved.any(axis=1).reshape(4 * k, episodes)
+            moved = self._all_moves(scenes, position)
+            blocked = ~moved.any(axis=1).reshape(-1, len(scenes))
             chosen = draw_action(blocked, moving, rng)
             slot, direction = chosen >> 2, chosen & 3
             states[:, t + 1] = states[:, t]
             states[:, t + 1, :, :2] = _displaced(position, moved[slot, :, direction, row], direction)
             actions[:, t] = 4 * scenes[row, slot] + (direction - headings[row, slot]) % 4
         return states, actions
+
+    def _all_moves(self, scenes: Scenes, position: Num[np.ndarray, "E K 2"]) -> Float[np.ndarray, "K K 4 E"]:
+        """How far each object would be displaced if one sets out: by mover, object and direction."""
+        episodes, k = scenes.shape
+        directions = np.repeat(np.arange(4), episodes)
+        everywhere, tried = np.tile(scenes, (4, 1)), np.tile(position, (4, 1, 1))
+        parts = (slice(begin, begin + AT_ONCE) for begin in range(0, len(tried), AT_ONCE))
+        boxes = (self._boxes(everywhere[part], tried[part], directions[part]) for part in parts)
+        moved = [CONTACTS[self.contact](some, self._stride) for some in boxes]
+        return np.concatenate(moved, axis=2).reshape(k, k, 4, episodes)
+
+    def successors(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E offered K F"]:
+        """As of every world; all moves along the axes are tried at once."""
+        if self.turn or not len(scenes):
+            return super().successors(scenes, state)
+        episodes, k = scenes.shape
+        moved = self._all_moves(scenes, state[..., :2]).transpose(3, 0, 2, 1)  # mover, direction, object
+        direction = (self._headings[scenes][..., None] + np.arange(4)) % 4
+        turned = np.take_along_axis(moved, direction[..., None], axis=2).astype(state.dtype)
+        after = np.broadcast_to(state[:, None, None], (episodes, k, 4, *state.shape[1:])).copy()
+        for axis in range(2):
+            sign = np.array([[-1, 0, 1, 0], [0, 1, 0, -1]], dtype=state.dtype)[axis, direction]
+            after[..., axis] += sign[..., None] * turned
+        return after.reshape(episodes, 4 * k, *state.shape[1:])
+
+    def steps_between(self, scenes: Scenes, state: States, goal: States) -> Integer[np.ndarray, " E"] | None:
+        """Summed distances in steps, and turns; None where one action can move several objects."""
+        if self.contact in ("push", "team"):
+            return None
+        apart = np.abs(state[..., :2] - goal[..., :2]) / self._stride
+        if self.turn % 90:
+            apart = np.sqrt((apart**2).sum(axis=2, keepdims=True))
+        steps = np.ceil(apart - ROUNDING).sum(axis=(1, 2)).astype(np.int64)
+        around = np.abs(self.turns_of(state) - self.turns_of(goal))
+        return np.asarray(steps + np.minimum(around, self.turns - around).sum(axis=1))
 
     def _move_freely(
         self, scenes: Scenes, position: Float[np.ndarray, "E K 2"], slot: Actions, degrees: Actions

@@ -99,6 +99,25 @@ class GridWorld(World):
         objects = np.take_along_axis(scenes, slots.astype(np.int64), axis=1).astype(np.int64)
         return cells[..., None], objects * 4 + directions
 
+    def successors(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E offered K F"]:
+        """As of any world, many times faster."""
+        cells = state[..., 0].astype(np.intp)
+        episodes, k = cells.shape
+        direction = (self.library.headings[scenes][..., None] + np.arange(4)) % 4
+        target = self.board.neighbours[cells[..., None], direction]
+        blocked = target == self.board.cell_count
+        for j in range(k):
+            blocked |= target == cells[:, j, None, None]
+        after = np.broadcast_to(state[:, None, None], (episodes, k, 4, k, 1)).copy()
+        own = np.arange(k)
+        after[:, own, :, own, 0] = np.where(blocked, cells[..., None], target).swapaxes(0, 1)
+        return after.reshape(episodes, 4 * k, k, 1)
+
+    def steps_between(self, scenes: Scenes, state: States, goal: States) -> Integer[np.ndarray, " E"]:
+        """The summed distances, by rows and columns."""
+        here, there = self.positions(scenes, state), self.positions(scenes, goal)
+        return np.asarray(np.abs(here - there).sum(axis=(1, 2)))
+
     def state_key(self, scenes: Scenes, state: States) -> Integer[np.ndarray, "E words"]:
         """Ids and cells themselves."""
         small = np.min_scalar_type(max(self.n, self.board.cell_count))
@@ -110,6 +129,13 @@ class GridWorld(World):
     def positions(self, scenes: Scenes, state: States) -> Integer[np.ndarray, "E K 2"]:
         """Row and column of each object's cell."""
         return self.board.positions(state[..., 0].astype(np.int64))
+
+    def centres(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"]:
+        return np.asarray((self.positions(scenes, state) + 0.5) * self.cell_pixels)
+
+    @property
+    def object_colours(self) -> list[tuple[int, int, int]]:
+        return self.library.colours
 
     def state_at(self, positions: Num[np.ndarray, "E K 2"]) -> States:
         rows, columns = self.grid

@@ -80,6 +80,10 @@ class ObjectLibrary:
         """The absolute direction of each object's action 0: its heading, or north (0) in Shapes."""
         return np.array([o.heading or 0 for o in self.objects], dtype=np.int8)
 
+    @property
+    def colours(self) -> list[tuple[int, int, int]]:
+        return [item.colour for item in self.objects]
+
     def prefix(self, n: int) -> "ObjectLibrary":
         """The library of the first ``n`` objects."""
         if not 1 <= n <= self.n:

@@ -79,9 +79,16 @@ class ObjectWorld(BoxWorld):
             return None
         return positions.astype(np.int64 if self.space == "grid" else np.float64)
 
-    def _drawn_at(self, state: States) -> Float[np.ndarray, "E K 2"]:
-        """Centres in pixels."""
+    def centres(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K 2"]:
         return (state[..., :2] + 0.5 * (self.space == "grid")) * self._unit
+
+    @property
+    def object_pixels(self) -> float:
+        return self._cell
+
+    @property
+    def object_colours(self) -> list[tuple[int, int, int]]:
+        return self.library.colours
 
     def _depths(self, scenes: Scenes) -> Integer[np.ndarray, "E K"]:
         """How far away each object is, by rank."""
@@ -95,12 +102,14 @@ class ObjectWorld(BoxWorld):
         looks = self._looks(state)
         keys = looks[:, None] if self.background_per == "episode" else scenes
         canvas = self.backdrop.behind(keys, self.height, self.width)
-        pictures = self.sprites.draw(canvas, scenes, self._drawn_at(state), self.turns_of(state), self._depths(scenes))
+        pictures = self.sprites.draw(
+            canvas, scenes, self.centres(scenes, state), self.turns_of(state), self._depths(scenes)
+        )
         return self.backdrop.seen_through(pictures, _mixed(self.state_key(scenes, state)), looks)
 
     def _covered(self, scenes: Scenes, state: States) -> Bool[np.ndarray, "E K height width"]:
         """The pixels of each object, hidden or not."""
-        return self.sprites.masks((self.height, self.width), scenes, self._drawn_at(state), self.turns_of(state))
+        return self.sprites.masks((self.height, self.width), scenes, self.centres(scenes, state), self.turns_of(state))
 
     def masks(self, scenes: Scenes, state: States) -> Bool[np.ndarray, "E K height width"]:
         masks, depths = self._covered(scenes, state), self._depths(scenes)

@@ -106,6 +106,16 @@ class ManySizes(World):
         padded = np.repeat(scenes < 0, self.actions_per_object, axis=1)
         return np.where(padded, offered[:, :1], offered)
 
+    def successors(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E offered K F"]:
+        """Those of a smaller scene are followed by its first one, as often as needed."""
+        found = np.asarray(self._by_size(scenes, self.world.successors, state, axis=2))
+        padded = np.repeat(scenes < 0, self.actions_per_object, axis=1)
+        return np.where(padded[..., None, None], found[:, :1], found)
+
+    def steps_between(self, scenes: Scenes, state: States, goal: States) -> Integer[np.ndarray, " E"] | None:
+        steps: np.ndarray | None = self._by_size(scenes, self.world.steps_between, state, goal)
+        return steps
+
     def near_misses(
         self, scenes: Scenes, start: States, steps: int, count: int, moving: float | None, rng: np.random.Generator
     ) -> Num[np.ndarray, "E count K F"]:
@@ -129,6 +139,18 @@ class ManySizes(World):
     def positions(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"] | None:
         positions: np.ndarray | None = self._by_size(scenes, self.world.positions, state, axis=1)
         return positions
+
+    def centres(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"] | None:
+        centres: np.ndarray | None = self._by_size(scenes, self.world.centres, state, axis=1)
+        return centres
+
+    @property
+    def object_pixels(self) -> float:
+        return self.world.object_pixels
+
+    @property
+    def object_colours(self) -> list[tuple[int, int, int]] | None:
+        return self.world.object_colours
 
     def info(self, scenes: Scenes, state: States) -> dict[str, np.ndarray]:
         names = self.world.info(scenes[:1][scenes[:1] >= 0][None], state[:1, : (scenes[0] >= 0).sum()])

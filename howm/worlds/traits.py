@@ -17,7 +17,7 @@ Classes = Literal["none", "hidden", "visible"]
 
 def teams(library: ObjectLibrary) -> Integer[np.ndarray, " N"]:
     """One of four teams by colour family: the quarter of the hue circle."""
-    lab = oklab(np.array([item.colour for item in library.objects]) / 255)
+    lab = oklab(np.array(library.colours) / 255)
     hue = np.arctan2(lab[:, 2], lab[:, 1]) % (2 * np.pi)
     return np.asarray(np.minimum((hue * TEAMS / (2 * np.pi)).astype(np.int64), TEAMS - 1))
 

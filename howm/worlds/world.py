@@ -136,6 +136,18 @@ class World(ABC):
         per = self.actions_per_object
         return np.asarray((scenes[:, :, None] * per + np.arange(per)).reshape(len(scenes), -1))
 
+    def successors(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E offered K F"]:
+        """The states after each of the ``offered_actions``."""
+        return np.stack([self.step(scenes, state, action) for action in self.offered_actions(scenes).T], axis=1)
+
+    def steps_between(self, scenes: Scenes, state: States, goal: States) -> Integer[np.ndarray, " E"] | None:
+        """How many steps from one state to another are needed at least: with nothing in the way, so many suffice.
+
+        None where distances do not tell, as where one action can move several objects. An action changes it by 1 at
+        most.
+        """
+        return None
+
     def absent(self, scenes: Scenes, action: Actions) -> Bool[np.ndarray, " E"]:
         """Whose action is of an object that is not in the scene."""
         return np.asarray((scenes != (action // self.actions_per_object)[:, None]).all(axis=1))
@@ -159,6 +171,20 @@ class World(ABC):
 
     def positions(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"] | None:
         """The objects' centres, row and column; None where the world cannot tell."""
+        return None
+
+    def centres(self, scenes: Scenes, state: States) -> Num[np.ndarray, "E K 2"] | None:
+        """The same in pixels of the picture."""
+        return None
+
+    @property
+    def object_pixels(self) -> float:
+        """The side of the square that a large object fills; tasks measure in it."""
+        return self.cell_pixels or self.height / 5
+
+    @property
+    def object_colours(self) -> list[tuple[int, int, int]] | None:
+        """The colour of each library object; None where objects have not just one."""
         return None
 
     def state_at(self, positions: Num[np.ndarray, "E K 2"]) -> States | None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 SHAPES = "howm-shapes-n10"
 DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 375, "height": 812}, "device_scale_factor": 2, "has_touch": True}
-READY = "!document.body.classList.contains('loading') && !document.body.hasAttribute('aria-busy')"
+READY = "!document.body.classList.contains('loading') && document.body.dataset.waiting === '0'"
 PIXELS = """canvas => Array.from(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data)"""
 
 
@@ -54,13 +54,14 @@ def open_page(browser):
     def opened(server, **options):
         contexts.append(browser.new_context(**(options or DESKTOP)))
         page = contexts[-1].new_page()
-        page.on("console", lambda message: errors.append(message.text) if message.type != "log" else None)
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: requests.append((request.url, server.url)))
         page.goto(server.url)
         until(page, READY)
         return page
 
+    opened.errors = errors
     yield opened
     for context in contexts:
         context.close()
@@ -204,6 +205,29 @@ def test_walk_search_and_chosen_objects(stage, open_page, pictures):
         assert [button.get_attribute("data-object") for button in page.locator(".object").all()] == ["1", "7"]
 
 
+def test_a_goal_is_arranged_and_reached(stage, open_page, pictures):
+    with serving(stage) as server:
+        page = open_page(server)
+        page.locator("#goal-open").click()
+        until(page, "document.activeElement.closest('#goal-board') !== null")
+        start = pixels(page, "#goal-picture")
+        np.testing.assert_array_equal(start, pixels(page, "#truth"))
+        for _ in range(5):  # any object that is free to move
+            for key in ("ArrowUp", "ArrowLeft", "ArrowUp"):
+                page.keyboard.press(key)
+            page.keyboard.press("Tab")
+        until(page, READY)
+        goal = pixels(page, "#goal-picture")
+        assert (goal != start).any()
+        page.locator("#goal-plan").click()
+        until(page, "document.getElementById('goal-text').textContent.endsWith('The goal is reached.')")
+        np.testing.assert_array_equal(pixels(page, "#truth"), goal)
+        page.screenshot(path=pictures / "explorer-goal.png", full_page=True)
+        np.testing.assert_array_equal(pixels(page, "#goal-picture"), goal)
+        page.locator("#goal-close").click()
+        assert page.locator("#goal").is_hidden()
+
+
 def test_a_search_can_be_cancelled(stage, open_page):
     with serving(stage) as server:
         page = open_page(server)
@@ -278,6 +302,8 @@ def test_what_goes_wrong_is_said_in_words(stage, open_page):
         page.wait_for_selector("#error", state="hidden")
         page.locator(".object").first.focus()
         press(page, ["ArrowRight"])
+    assert all("410 (Gone)" in error for error in open_page.errors)  # the browser says it, too
+    open_page.errors.clear()
 
 
 CONTRAST = """() => {

@@ -269,3 +269,22 @@ def test_a_search_finds_the_worst_and_they_can_be_opened(stage):
             np.testing.assert_array_equal(truth, picture(one["truth"]))
             error = np.square((truth / 255.0) - (imagined / 255.0)).mean()
             assert error == pytest.approx(one["error"], rel=0.05)
+
+
+def test_a_goal_is_arranged_planned_for_and_reached(server):
+    client = Client(server)
+    objects = client.new()["scene"]["objects"]
+    truth = picture(client.ask("step", action=4 * objects[0] + 1)["truth"])
+    goal = client.ask("goal/start")
+    np.testing.assert_array_equal(picture(goal["picture"]), truth)
+    assert client.ask("goal/plan")["actions"] == []
+    moved = client.ask("goal/step", action=4 * objects[1])
+    assert moved["changed"] == bool((picture(moved["picture"]) != truth).any())
+    for _ in range(3):
+        goal = picture(client.ask("goal/shuffle")["picture"])
+        assert (goal != truth).any()
+        found = client.ask("goal/plan")
+        assert found["reached"]
+        for action in found["actions"]:
+            truth = picture(client.ask("step", action=action)["truth"])
+        np.testing.assert_array_equal(truth, goal)

@@ -92,7 +92,7 @@ def _has_look(world: ObjectWorld) -> bool:
 
 
 def _sprites(sprites: Sprites) -> dict[str, Any]:
-    plain = np.array([item.colour for item in sprites.library.objects])
+    plain = np.array(sprites.library.colours)
     return {
         "pixels": sprites.pixels,
         "turns": sprites.turns,

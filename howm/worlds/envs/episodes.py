@@ -1,8 +1,8 @@
 """The state of many episodes, which single and vector environments share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypedDict, cast
+from typing import Any, ClassVar, TypedDict, cast
 
 import gymnasium as gym
 import numpy as np
@@ -15,13 +15,16 @@ from howm.worlds.scene_set import SceneSet
 from howm.worlds.scenes import SceneSplit
 from howm.worlds.sizes import ManySizes, read_sizes
 from howm.worlds.splits import SplitKind, make_split
+from howm.worlds.tasks import Task, make_task
 from howm.worlds.world import World
 
 Info = dict[str, Any]
 RewardFn = Callable[[Info, int, Info], float]  # the infos before and after the step, and the action between them
+Reward = str | Mapping[str, Any] | Task | RewardFn
 Picture = UInt8[np.ndarray, "height width 3"]
 Pictures = UInt8[np.ndarray, "envs height width 3"]
 
+ATTEMPTS = 100  # to draw a state in which a task is not done
 METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
 
 
@@ -34,12 +37,12 @@ class Settings(TypedDict, total=False):
     split_kind: SplitKind | None  # its --split
     eval_k: int | str | range | None  # its --eval-k
     segmentation: bool  # whether infos say of every pixel which library object it shows, or -1
-    reward_fn: RewardFn | None  # without one, rewards are 0
+    reward_fn: "Reward | None"  # a task, its name, or a function; without one, rewards are 0
 
 
-def read_world(world: str | World, settings: dict[str, Any]) -> tuple[World, Settings]:
+def read_world(world: str | World, settings: dict[str, Any], shared_keys: Iterable[str]) -> tuple[World, Settings]:
     """The world that an environment shows, made of its settings where it is named, and what is left of them."""
-    shared = {key: settings.pop(key) for key in list(settings) if key in Settings.__annotations__}
+    shared = {key: settings.pop(key) for key in list(settings) if key in shared_keys}
     if isinstance(world, str):
         seed = require_int("library_seed", settings.pop("library_seed", 0), 0)
         world = make_world(world, settings.pop("n", 10), seed, **settings)
@@ -51,6 +54,8 @@ def read_world(world: str | World, settings: dict[str, Any]) -> tuple[World, Set
 class _Episodes:
     """The state of many episodes of one world, one row each: which objects, their state, and the last outcome."""
 
+    settings: ClassVar[tuple[str, ...]] = tuple(Settings.__annotations__)  # of the environment, not of its world
+
     def __init__(
         self,
         rows: int,
@@ -61,11 +66,13 @@ class _Episodes:
         split_kind: SplitKind | None = None,
         eval_k: int | str | range | None = None,
         segmentation: bool = False,
-        reward_fn: RewardFn | None = None,
+        reward_fn: Reward | None = None,
     ) -> None:
         self.sizes = read_sizes(world.default_k if k is None else k)
         world.check_scene_size(self.sizes[-1])
-        self.reward_fn, self.segmentation = reward_fn, segmentation
+        self.segmentation = segmentation
+        self.reward_fn: RewardFn | None = reward_fn if callable(reward_fn) else None
+        self.task = None if reward_fn is None or callable(reward_fn) else make_task(reward_fn)
         self.change_rate = world.change_rate
         kind: SplitKind = split_kind or ("linked" if world.change_rate else "scenes")
         split_seed = require_int("split_seed", split_seed, 0)
@@ -77,6 +84,8 @@ class _Episodes:
             self.sizes = self.allowed.sizes
         k = self.sizes[-1]
         self.scenes = None if self.allowed is None else self.allowed.to_array()
+        if self.task is not None:
+            self._check_task(self.task, world)
         self.world = world if len(self.sizes) == 1 else ManySizes(n=world.n, world=world)
         spec = world.spec(k)
         self.observation_space = gym.spaces.Box(0, 255, (spec.height, spec.width, 3), np.uint8)
@@ -86,6 +95,16 @@ class _Episodes:
         self.moved = np.zeros(rows, dtype=bool)
         self.absent = np.zeros(rows, dtype=bool)
         self.changed = np.zeros(rows, dtype=bool)
+        self.success = np.zeros(rows, dtype=bool)
+
+    def _check_task(self, task: Task, world: World) -> None:
+        """Keep to the scenes in which the task can be done."""
+        task.check(world)
+        if self.scenes is not None:
+            self.scenes = self.scenes[task.applies(self.scenes)]
+        if len(task.objects()) > self.sizes[0] or (self.scenes is not None and not len(self.scenes)):
+            named = ", ".join(map(str, task.objects()))
+            raise HowmError(f"no scene has the objects {named} of the task; name others, or choose split=all")
 
     def reset(
         self, rows: Integer[np.ndarray, " resetting"], rngs: Sequence[np.random.Generator], options: Info | None
@@ -102,13 +121,34 @@ class _Episodes:
             else:
                 k = self.sizes[0] if len(self.sizes) == 1 else int(rng.integers(self.sizes[0], self.sizes[-1] + 1))
                 self.ids[row] = -1
-                self.ids[row, :k] = np.sort(rng.choice(self.world.n, k, replace=False))
-            state = self.world.reset(self.ids[[row]], rng)[0] if placed is None else placed
+                self.ids[row, :k] = self._draw_scene(k, rng)
+            state = self._draw_state(self.ids[[row]], rng) if placed is None else placed
             if self.state.shape[2:] != state.shape[1:]:  # the first reset shows what a state of this world is
                 self.state = np.zeros((*self.ids.shape, state.shape[1]), dtype=state.dtype)
             self.state[row] = 0
             self.state[row, : len(state)] = state
         self.moved[rows] = self.absent[rows] = self.changed[rows] = False
+        self.success[rows] = self._succeeded(rows)
+
+    def _draw_scene(self, k: int, rng: np.random.Generator) -> Integer[np.ndarray, " k"]:
+        """Any k objects, with those that a task names."""
+        named = list(self.task.objects()) if self.task is not None else []
+        others = np.setdiff1d(np.arange(self.world.n), named)
+        return np.sort(np.concatenate([named, rng.choice(others, k - len(named), replace=False)]).astype(np.int64))
+
+    def _draw_state(self, ids: Integer[np.ndarray, "1 K"], rng: np.random.Generator) -> Num[np.ndarray, "K F"]:
+        """A random state in which a task is not done yet, where one is found."""
+        for _ in range(ATTEMPTS):
+            state = self.world.reset(ids, rng)
+            if self.task is None or not self.task.done(self.world, ids, state)[0]:
+                break
+        return state[0]
+
+    def _succeeded(self, rows: Integer[np.ndarray, " resetting"] | slice) -> Bool[np.ndarray, " resetting"]:
+        """In which episodes the task is done."""
+        if self.task is None:
+            return np.zeros(len(self.ids[rows]), dtype=bool)
+        return self.task.done(self.world, self.ids[rows], self.state[rows])
 
     def step(
         self, given: Any, stepping: Bool[np.ndarray, " rows"], rngs: Sequence[np.random.Generator]
@@ -120,12 +160,14 @@ class _Episodes:
         if actions.dtype.kind not in "iu" or actions.min() < 0 or actions.max() > highest:
             raise HowmError(f"actions must be integers in 0-{highest}, one per environment, got {given!r}")
 
-        before = self.info() if self.reward_fn else {}
+        before, begin = self.info() if self.reward_fn else {}, self.state
         self.state, self.moved, self.absent = act(self.world, self.ids, self.state, actions)
+        rewards = np.zeros(len(actions))
+        if self.task is not None:
+            rewards[stepping] = self.task.reward(self.world, self.ids, begin, actions, self.state)[stepping]
         if self.change_rate:
             self._change(stepping, rngs)
-
-        rewards = np.zeros(len(actions))
+        self.success = self._succeeded(slice(None)) & stepping
         if self.reward_fn:
             after = self.info()
             for row in np.flatnonzero(stepping).tolist():
@@ -145,7 +187,13 @@ class _Episodes:
         """What is known of every row, in arrays that are held by nothing else."""
         info = describe(self.world, self.ids, self.state, self.segmentation)
         info |= {"moved": self.moved.copy(), "absent": self.absent.copy()}
+        if self.task is not None:
+            info["is_success"] = self.success.copy()
         return info | ({"changed": self.changed.copy()} if self.change_rate else {})
+
+    def observe(self, rows: Bool[np.ndarray, " rows"] | slice = slice(None)) -> Any:
+        """What the environments show."""
+        return self.render(rows)
 
     def render(self, rows: Bool[np.ndarray, " rows"] | slice = slice(None)) -> Pictures:
         self._check_started()
@@ -247,6 +295,22 @@ def _read_array(values: Any, shape: tuple[int, ...]) -> np.ndarray | None:
 def _row(info: Info, row: int) -> Info:
     """One environment's share of batched infos, with its flags as plain values."""
     return {key: value[row] if value.ndim > 1 else value[row].item() for key, value in info.items()}
+
+
+def row_of(observations: Any, row: int) -> Any:
+    """One environment's own copy of batched observations."""
+    if isinstance(observations, dict):
+        return {key: row_of(value, row) for key, value in observations.items()}
+    return observations[row].copy()
+
+
+def put_rows(observations: Any, rows: Bool[np.ndarray, " envs"], values: Any) -> None:
+    """Write those of some environments into batched observations."""
+    if isinstance(observations, dict):
+        for key, value in observations.items():
+            put_rows(value, rows, values[key])
+    else:
+        observations[rows] = values
 
 
 def _batch(info: Info, rows: Bool[np.ndarray, " envs"]) -> Info:

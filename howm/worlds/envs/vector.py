@@ -1,7 +1,7 @@
 """Gymnasium environments, many in one process."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.utils import seeding
@@ -14,22 +14,26 @@ from howm.worlds.envs.episodes import (
     METADATA,
     Info,
     Picture,
-    Pictures,
     _batch,
     _check_render_mode,
     _Episodes,
+    put_rows,
     read_world,
+    row_of,
 )
 from howm.worlds.envs.registration import EPISODE_STEPS
 from howm.worlds.world import World
 
 
-class WorldVectorEnv(VectorEnv[Pictures, Integer[np.ndarray, " envs"], np.ndarray]):
+class WorldVectorEnv(VectorEnv[Any, Integer[np.ndarray, " envs"], np.ndarray]):
     """Many environments of a world stepped at once; equal, number for number, to `WorldEnv` in SyncVectorEnv.
 
     ``max_episode_steps`` is read as by ``gymnasium.make``: None is the registered limit, -1 is no limit.
-    A ``reward_fn`` is called once per environment and step, which is slower than all the rest.
+    A task is judged for all environments at once; a function as ``reward_fn`` is called once per environment and step,
+    which is slower than all the rest.
     """
+
+    _kind: ClassVar[type[_Episodes]] = _Episodes
 
     def __init__(
         self,
@@ -51,8 +55,8 @@ class WorldVectorEnv(VectorEnv[Pictures, Integer[np.ndarray, " envs"], np.ndarra
             raise HowmError(f"unknown autoreset_mode {autoreset_mode!r}; choose one of {modes}") from error
         self.metadata = {**METADATA, "autoreset_mode": self._mode}
         self.render_mode = _check_render_mode(render_mode)
-        self.world, shared = read_world(world, settings)
-        self._episodes = _Episodes(self.num_envs, self.world, **shared)
+        self.world, shared = read_world(world, settings, self._kind.settings)
+        self._episodes = self._kind(self.num_envs, self.world, **shared)
         self.single_observation_space = self._episodes.observation_space
         self.single_action_space = self._episodes.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -61,9 +65,7 @@ class WorldVectorEnv(VectorEnv[Pictures, Integer[np.ndarray, " envs"], np.ndarra
         self._elapsed = np.zeros(self.num_envs, dtype=np.int64)
         self._ended = np.zeros(self.num_envs, dtype=bool)
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
-    ) -> tuple[Pictures, Info]:
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """As of single environments; ``options["reset_mask"]`` limits it to some. Seed s gives environment i s + i."""
         options = dict(options or {})
         rows = options.pop("reset_mask", np.ones(self.num_envs, dtype=bool))
@@ -76,9 +78,9 @@ class WorldVectorEnv(VectorEnv[Pictures, Integer[np.ndarray, " envs"], np.ndarra
             if seeds is not None and seeds[row] is not None:
                 self._rngs[row] = seeding.np_random(seeds[row])[0]
         self._restart(rows, options)
-        return self._episodes.render(), _batch(self._episodes.info(), rows)
+        return self._episodes.observe(), _batch(self._episodes.info(), rows)
 
-    def step(self, actions: np.ndarray) -> tuple[Pictures, np.ndarray, np.ndarray, np.ndarray, Info]:
+    def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Info]:
         restarting = self._ended  # in SAME_STEP mode nothing: all has restarted already
         if self._mode is AutoresetMode.DISABLED and restarting.any():
             ended = np.flatnonzero(restarting).tolist()
@@ -88,21 +90,23 @@ class WorldVectorEnv(VectorEnv[Pictures, Integer[np.ndarray, " envs"], np.ndarra
         if restarting.any():
             self._restart(restarting)
         truncated = self._elapsed >= self._step_limit
-        observations = self._episodes.render()
+        terminated = self._episodes.success & ~restarting
+        ended = terminated | truncated
+        observations = self._episodes.observe()
         infos: Info = {}
-        if self._mode is AutoresetMode.SAME_STEP and truncated.any():
-            pictures = np.full(self.num_envs, None, dtype=object)
-            for row in np.flatnonzero(truncated):
-                pictures[row] = observations[row].copy()
-            infos["final_obs"], infos["_final_obs"] = pictures, truncated.copy()
-            infos["final_info"] = _batch(self._episodes.info(), truncated)
-            infos["_final_info"] = truncated.copy()
-            self._restart(truncated)
-            observations[truncated] = self._episodes.render(truncated)
+        if self._mode is AutoresetMode.SAME_STEP and ended.any():
+            last = np.full(self.num_envs, None, dtype=object)
+            for row in np.flatnonzero(ended):
+                last[row] = row_of(observations, row)
+            infos["final_obs"], infos["_final_obs"] = last, ended.copy()
+            infos["final_info"] = _batch(self._episodes.info(), ended)
+            infos["_final_info"] = ended.copy()
+            self._restart(ended)
+            put_rows(observations, ended, self._episodes.observe(ended))
         else:
-            self._ended = truncated.copy()
+            self._ended = ended.copy()
         infos |= _batch(self._episodes.info(), np.ones(self.num_envs, dtype=bool))
-        return observations, rewards, np.zeros(self.num_envs, dtype=bool), truncated, infos
+        return observations, rewards, terminated, truncated, infos
 
     def render(self) -> tuple[Picture, ...] | None:
         return tuple(self._episodes.render()) if self.render_mode else None
