@@ -12,14 +12,9 @@ class Explorer {
     this.backend = backend;
     this.frames = [];
     this.view = 0;  // the time that is shown
-    this.model = 0;  // that the panels show
-    this.when = "now";
-    this.allRows = false;
     this.waiting = 0;
     this.turn = Promise.resolve();
     this.walking = false;
-    this.looked = new Map();  // what inspect said, by time
-    this.asked = new Set();  // answers of panels that are still to come
   }
 
   async start() {
@@ -43,6 +38,7 @@ class Explorer {
     document.title = `${models[0].name} · howm explorer`;
     this.layOut(models);
     this.connect();
+    this.inside = new Inside(this);
     this.goal = new GoalMode(this);
     this.library = new LibraryChoice(this);
     this.search = new TroubleSearch(this);
@@ -60,11 +56,6 @@ class Explorer {
         figure("imagined", "Imagined", `What ${model.name} imagines`),
         figure("difference", "Difference", `Where the truth and what ${model.name} imagines differ`));
     }));
-    $("tabs").hidden = models.length < 2;
-    offer($("tabs"), models.map((model, m) => ({ value: m, text: model.name })), 0,
-      (m) => { this.model = Number(m); this.inspect(); this.rank(); });
-    offer($("when"), [{ value: "now", text: "now" }, { value: "first", text: "first frame" }], "now",
-      (when) => { this.when = when; this.inspect(); });
   }
 
   connect() {
@@ -77,7 +68,6 @@ class Explorer {
     $("restart").addEventListener("click", () => this.queue(() => this.cut(0)));
     $("surprise").addEventListener("click", () => this.walk());
     $("time").addEventListener("input", () => this.look(Number($("time").value)));
-    $("all-rows").addEventListener("click", () => { this.allRows = !this.allRows; this.inspect(); });
     document.addEventListener("keydown", (event) => {
       if (event.key in ARROWS && document.activeElement === document.body) this.board.key(event, () => {});
     });
@@ -105,19 +95,6 @@ class Explorer {
     return done;
   }
 
-  /* A question of a panel, about frames that must stay until it is answered. */
-  ask(answer) {
-    this.asked.add(answer);
-    answer.catch(() => {}).finally(() => this.asked.delete(answer));
-    return answer;
-  }
-
-  /* Waits for the panels before frames are forgotten. */
-  settle() {
-    this.ranked = null;
-    return Promise.allSettled([...this.asked]);
-  }
-
   /* How much is still to be done; the page says it, so that others can wait for it. */
   wait(more) {
     this.waiting += more;
@@ -142,11 +119,11 @@ class Explorer {
 
   newScene(options) {
     return this.queue(async () => {
-      await this.settle();
+      await this.inside.settle();
       const { scene, frames } = await this.backend.newScene(options);
       this.scene = scene;
       this.frames = [];
-      this.looked.clear();
+      this.inside.forget(-1);
       frames.forEach((frame) => this.add(frame));
       this.board.open(this.about.world, scene);
       $("kind").textContent = scene.kind;
@@ -179,10 +156,10 @@ class Explorer {
   }
 
   async cut(time) {
-    await this.settle();
+    await this.inside.settle();
     await this.backend.rewind(time);
     this.frames.length = time + 1;
-    for (const known of [...this.looked.keys()]) if (known > time) this.looked.delete(known);
+    this.inside.forget(time);
     while ($("strip").children.length > time + 1) $("strip").lastChild.remove();
     this.look(time);
   }
@@ -262,8 +239,7 @@ class Explorer {
     const shown = $("strip").children[time];
     const area = $("strip-scroll");
     if (shown) area.scrollLeft = Math.max(0, shown.offsetLeft - area.clientWidth + 2 * shown.offsetWidth);
-    this.inspect();
-    this.rank();
+    this.inside.show();
   }
 
   hold(object) {
@@ -276,59 +252,6 @@ class Explorer {
       button.addEventListener("click", () => this.act(action));
       return button;
     }));
-  }
-
-  /* Slots, binding and embeddings of the time that is shown; an answer that comes too late is dropped. */
-  async inspect() {
-    const { view, model } = this;
-    const about = this.about.models[model];
-    const time = this.when === "first" ? 0 : view;
-    const known = async (t) => {
-      if (!this.looked.has(t)) this.looked.set(t, this.ask(this.backend.inspect(t)));
-      return (await this.looked.get(t)).models[model];
-    };
-    let [seen, embedding] = [];
-    try {
-      [seen, { embedding }] = [await known(time), await known(view)];
-    } catch (error) {
-      this.looked.clear();
-      return this.fail(error);
-    }
-    if (view !== this.view || model !== this.model) return;
-    const { world } = this.about;
-    const acting = view > 0 ? Math.floor(this.frames[view].action / world.actionsPerObject) : null;
-    const shown = { sprites: this.sprites, scene: this.scene.objects, acting, all: this.allRows };
-    $("notes").replaceChildren(...about.notes.map((note) => element("p", { class: "note" }, note)));
-    $("binding-card").hidden = seen.slots === null && seen.binding === null;
-    $("when").hidden = $("binding-card").hidden;
-    $("binding-text").textContent = [
-      seen.slots === null ? "" : "Each slot shows the part of the frame that it stands for.",
-      seen.binding === null ? "" : "A row says to which slots the actions of an object go.",
-    ].join(" ");
-    showBinding($("binding"), seen, shown);
-    $("all-rows").hidden = seen.binding === null || world.n === this.scene.objects.length;
-    $("all-rows").textContent = this.allRows ? "Only the objects of the scene" : `All ${world.n} objects of the library`;
-    $("all-rows").setAttribute("aria-pressed", String(this.allRows));
-    const what = { objects: "Lifted: a row for each object.", slots: "A row for each slot.", state: "One vector." }[embedding.rows];
-    $("embedding-text").textContent = `${what} Distances are measured between these.`;
-    showEmbedding($("embedding"), embedding, shown);
-  }
-
-  async rank() {
-    const { view, model } = this;
-    const mine = this.ranked = Symbol("rank");
-    if (view === 0) {
-      $("rank").replaceChildren(element("p", { class: "note" }, "Make a move: then the prediction is ranked among wrong states."));
-      return;
-    }
-    await pause(40);
-    if (mine !== this.ranked) return;
-    try {
-      const found = await this.ask(this.backend.rank(view));
-      if (mine === this.ranked && view === this.view) showRank($("rank"), found.models[this.model], this.frames[view].truth);
-    } catch (error) {
-      if (mine === this.ranked) this.fail(error);
-    }
   }
 
   /* A long random walk; the same button stops it. */

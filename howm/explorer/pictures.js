@@ -55,12 +55,18 @@ function heat(data, i, value) {
   data[i + 3] = 255;
 }
 
-/* A matrix as a picture: blue below zero, white at zero, red above; `size` is the largest number. */
+/* A colour of the style sheet, which writes them as #rrggbb. */
+function themeColour(name) {
+  const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+}
+
+/* A matrix as a picture: blue below zero, pale at zero, red above; `size` is the largest number. */
 function matrixPicture(matrix, size) {
   const height = matrix.length;
   const width = matrix[0].length;
   const data = new Uint8ClampedArray(4 * width * height);
-  const ends = { low: [38, 94, 160], middle: [246, 244, 239], high: [179, 57, 26] };
+  const ends = { low: [52, 112, 184], middle: themeColour("--wash"), high: [196, 70, 36] };
   matrix.forEach((row, y) => row.forEach((number, x) => {
     const value = number === null ? 0 : Math.max(-1, Math.min(1, number / size));
     const end = value < 0 ? ends.low : ends.high;

@@ -19,16 +19,10 @@ HOST = "127.0.0.1"
 MAX_BODY = 2**16  # bytes of a question
 MAX_CONNECTIONS = 256
 IDLE_SECONDS = 60.0  # after which a silent connection is closed
-SCRIPTS = (
-    "backend.js",
-    "pictures.js",
-    "board.js",
-    "panels.js",
-    "finder.js",
-    "goal.js",
-    "page.js",
-    "start.js",
-)  # in the order of the page
+SCRIPTS = (  # in the order of the page
+    *("backend.js", "pictures.js", "board.js", "panels.js", "inside.js"),
+    *("finder.js", "goal.js", "page.js", "start.js"),
+)
 FILES = {
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),

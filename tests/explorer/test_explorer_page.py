@@ -141,7 +141,7 @@ def test_ten_moves_by_keyboard_alone(stage, open_page, pictures):
         at_step(page, 9)
         page.keyboard.press("Control+z")
         at_step(page, 8)
-        page.screenshot(path=pictures / "explorer-keyboard.png")
+        page.screenshot(path=pictures / "explorer.png", full_page=True)
         assert page.locator("#said").text_content().startswith("Undone")
 
 
@@ -272,6 +272,7 @@ def test_a_phone_without_sideways_scroll(scheme, stage, open_page, pictures):
         page.wait_for_selector(".rivals")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         page.screenshot(path=pictures / f"explorer-phone-{scheme}.png", full_page=True)
+        page.screenshot(path=pictures / f"explorer-phone-{scheme}-top.png")
         small = page.evaluate(
             "[...document.querySelectorAll('main button')].map(b => b.getBoundingClientRect())"
             ".filter(box => box.width > 0 && (box.width < 24 || box.height < 24)).length"
