@@ -7,7 +7,7 @@ import pytest
 from parity import needs_node, run_node
 from test_page_models import tiny
 
-from howm import HowmError, export_page, make_world
+from howm import HowmError, SceneSet, export_page, make_world
 from howm.cli.main import main
 from howm.explorer.export.page import HERE, SCRIPTS, render_page
 from howm.explorer.export.page_data import page_data
@@ -21,7 +21,9 @@ STEPS = 4
 def stage():
     """A model that draws and matches slots, and one that does neither and is privileged."""
     world = make_world("shapes", n=5)
-    return open_stage(tiny("monet-bm", world), against=tiny("cswm-k", world), world=world)
+    model, other = tiny("monet-bm", world), tiny("cswm-k", world)
+    model.training_scenes = SceneSet(5, 3, ((0, 1, 2), (1, 2, 4)))
+    return open_stage(model, against=other, world=world)
 
 
 @pytest.fixture(scope="module")

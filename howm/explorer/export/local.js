@@ -63,32 +63,26 @@ class LocalBackend {
         [items[i], items[j]] = [items[j], items[i]];
       }
       const scene = items.slice(0, size).toSorted((one, other) => one - other);
-      if (this.kindOf(scene) === "unseen") return scene;
+      if (this.kindOf(scene) === kind) return scene;
     }
   }
 
-  /* Which models were trained on a scene. */
+  /* Which models were trained on a scene, as 1 or 0. */
   trainedOn(scene) {
     const name = scene.join();
-    return this.data.training.map((scenes) => scenes.some((one) => one.join() === name));
+    return this.data.training.map((scenes) => Number(scenes.some((one) => one.join() === name)));
   }
 
-  kindOf(scene) { return this.trainedOn(scene).includes(true) ? "training" : "unseen"; }
+  kindOf(scene) {
+    if (!this.data.training.flat().length) return "any";
+    return this.trainedOn(scene).includes(1) ? "training" : "unseen";
+  }
 
   describeScene() {
     const { scene } = this;
     const moves = Object.fromEntries(scene.map((item) => [item, this.data.moves[item]]));
-    return { objects: scene, kind: this.kindOf(scene), text: this.sceneText(scene), moves };
-  }
-
-  sceneText(scene) {
-    const saw = this.about.models.filter((_, m) => this.trainedOn(scene)[m]).map(({ name }) => name);
-    if (saw.length) return `A scene of training${this.about.models.length > 1 ? ` of ${saw.join(" and ")}` : ""}.`;
-    const sizes = [...new Set(this.data.training.flat().map((one) => one.length))];
-    if (!sizes.length) return "The training scenes of this model are not known.";
-    if (!sizes.includes(scene.length))
-      return `Unseen: ${scene.length} objects, where training scenes have ${sizes.join(" and ")}.`;
-    return "Unseen: no training scene has these objects together.";
+    const text = this.data.texts[scene.length][this.trainedOn(scene).join()];
+    return { objects: scene, kind: this.kindOf(scene), text, moves };
   }
 
   picture(time) { return this.world.render(this.scene, this.states[time]); }

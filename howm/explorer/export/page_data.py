@@ -55,7 +55,8 @@ def page_data(stage: Stage, sizes: Sequence[int] | None = None, report: Report =
         "models": models,
         "weights": weights.to_plain(),
         "elsewhere": elsewhere,
-        "moves": _moves(stage, chosen[0]),
+        "moves": {str(item): moves for item, moves in stage.moves(tuple(range(stage.world.n))).items()},
+        "texts": {str(k): _texts(stage, k) for k in chosen},
         "training": [_training_scenes(subject) for subject in stage.subjects],
         "moving": stage.moving,
     }
@@ -90,15 +91,15 @@ def _about(stage: Stage, sizes: list[int]) -> dict[str, Any]:
     about["kinds"] = {str(k): about["kinds"][str(k)] for k in sizes}
     about["size"] = about["size"] if about["size"] in sizes else sizes[0]
     about["search"]["rollouts"] = ROLLOUTS
-    about["goal"] = {"ready": True}
     return about
 
 
-def _moves(stage: Stage, k: int) -> dict[str, Any]:
-    """Where the actions of every object take it, asked of scenes of k objects."""
-    n = stage.world.n
-    scenes = (tuple(sorted((first + i) % n for i in range(k))) for first in range(0, n, k))
-    return {str(item): moves for scene in scenes for item, moves in stage.moves(scene).items()}
+def _texts(stage: Stage, k: int) -> dict[str, str]:
+    """What the stage says of scenes of k objects, by which of the models were trained on them (such as 1,0)."""
+    trained = [set(map(tuple, _training_scenes(subject))) for subject in stage.subjects]
+    known = [scene for scene in sorted(set().union(*trained)) if len(scene) == k]
+    examples = known + [stage.draw(kind, k, np.random.default_rng(0))[0] for kind in stage.kinds[k]]
+    return {",".join(str(int(scene in some)) for some in trained): stage.scene_text(scene) for scene in examples}
 
 
 def _training_scenes(subject: Subject) -> list[list[int]]:

@@ -55,8 +55,10 @@ class Planner {
       }
       await breathe();
     }
-    const reached = best.gap <= NEAR * gap;
-    const text = reached ? `A plan of ${best.actions.length} actions.` : "The nearest arrangement that the model could imagine.";
+    const reached = best.gap <= NEAR * gap, count = best.actions.length;
+    const steps = `a plan of ${count} step${count === 1 ? "" : "s"}`;
+    const expects = reached ? "and expects to reach the goal" : "which leads near the goal, not to it";
+    const text = count ? `The model found ${steps}, ${expects}.` : "The model sees nothing to do.";
     return { actions: best.actions, text, reached };
   }
 
