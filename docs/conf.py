@@ -38,7 +38,7 @@ def _export(app, error):
     if error is None and app.builder.format == "html":
         from howm.explorer.export.page import export_page
 
-        export_page("howm-shapes-n10", Path(app.outdir) / "explorer.html")
+        export_page("howm-shapes-n10", Path(app.outdir) / "howm-shapes-n10.html")
 
 
 def setup(app):
