@@ -13,11 +13,12 @@ class Board {
     this.holder = holder;
     this.canvas = holder.querySelector("canvas");
     this.act = act;
+    this.undo = undo;
     this.chosen = chosen;
     this.buttons = new Map();
     this.object = null;
     this.drag = null;
-    holder.addEventListener("keydown", (event) => this.key(event, undo));
+    holder.addEventListener("keydown", (event) => this.key(event));
     holder.addEventListener("pointerdown", (event) => this.down(event));
     holder.addEventListener("pointermove", (event) => this.move(event));
     for (const name of ["pointerup", "pointercancel"]) holder.addEventListener(name, () => this.up());
@@ -81,11 +82,11 @@ class Board {
     return best === null ? null : each * object + best.d;
   }
 
-  key(event, undo) {
+  key(event) {
     if (event.altKey || event.metaKey || this.object === null) return;
     if ((event.ctrlKey && event.key === "z") || (!event.ctrlKey && (event.key === "u" || event.key === "Backspace"))) {
       event.preventDefault();
-      undo();
+      this.undo();
       return;
     }
     if (event.ctrlKey) return;

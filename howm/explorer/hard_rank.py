@@ -25,7 +25,7 @@ class _Elsewhere:
 
     scenes: Integer[np.ndarray, "R K"]
     states: Num[np.ndarray, "R K F"]
-    embeddings: list[Float[Tensor, "R F"]]
+    embeddings: list[Tensor]  # (R, size) each, as large as the model makes them
 
 
 @dataclass

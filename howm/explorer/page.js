@@ -68,9 +68,7 @@ class Explorer {
     $("restart").addEventListener("click", () => this.queue(() => this.cut(0)));
     $("surprise").addEventListener("click", () => this.walk());
     $("time").addEventListener("input", () => this.look(Number($("time").value)));
-    document.addEventListener("keydown", (event) => {
-      if (event.key in ARROWS && document.activeElement === document.body) this.board.key(event, () => {});
-    });
+    document.querySelector(".controls").addEventListener("keydown", (event) => this.board.key(event));
   }
 
   offerKinds() {

@@ -26,9 +26,9 @@ class Imagination:
 
     sight: Sight
     states: list[State] = field(default_factory=list)
-    imagined: list[Float[Tensor, "1 F"]] = field(default_factory=list)
-    encoded: list[Float[Tensor, "1 F"]] = field(default_factory=list)
-    references: tuple[Num[np.ndarray, "R K F"], Float[Tensor, "R F"]] | None = None
+    imagined: list[Float[Tensor, "1 size"]] = field(default_factory=list)
+    encoded: list[Float[Tensor, "1 size"]] = field(default_factory=list)
+    references: tuple[Num[np.ndarray, "R K F"], Float[Tensor, "R size"]] | None = None
 
     def cut(self, length: int) -> None:
         for kept in (self.states, self.imagined, self.encoded):

@@ -187,7 +187,9 @@ def _subject(run: str | WorldModel, checkpoint: Checkpoint | None) -> Subject:
     record, model = checkpoint.record, rebuild(checkpoint)
     _, scenes = training_world(record.data)
     sizes = range(record.spec.k, record.spec.k + 1) if scenes.k_min is None else scenes.sizes
-    return Subject(Path(str(run)).stem or str(run), record.title, model, sizes, model.training_scenes)
+    return Subject(
+        Path(str(run)).name.removesuffix(".safetensors") or str(run), record.title, model, sizes, model.training_scenes
+    )
 
 
 def _named_apart(subjects: list[Subject]) -> tuple[Subject, ...]:

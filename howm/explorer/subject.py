@@ -64,10 +64,10 @@ class Sight:
         return self.model.step(state, torch.from_numpy(actions.astype(np.int64)).to(device_of(self.model)))
 
     @torch.no_grad()
-    def embed(self, state: State) -> Float[Tensor, "E F"]:
+    def embed(self, state: State) -> Float[Tensor, "E size"]:
         return self.model.embed(state).detach().cpu().double()
 
-    def distances(self, one: Float[Tensor, "P F"], many: Float[Tensor, "T F"]) -> Float[np.ndarray, "P T"]:
+    def distances(self, one: Float[Tensor, "P size"], many: Float[Tensor, "T size"]) -> Float[np.ndarray, "P T"]:
         return guarded(self.model.metric)(one, many).numpy()
 
     @torch.no_grad()

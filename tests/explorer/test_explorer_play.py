@@ -201,6 +201,30 @@ def test_a_world_and_a_model_of_one_s_own_that_can_show_nothing():
         assert client.ask("rank", time=1)["models"][0]["of"] > ELSEWHERE / 2
 
 
+@pytest.mark.parametrize("name", [name for name in howm.WORLDS if name not in ("shapes", "rush_hour")])
+def test_every_world_can_be_played(name):
+    world = howm.make_world(name, n=8)
+    sizes = world.default_k if isinstance(world.default_k, range) else range(3, 4)
+    model = build_model("howm", world.spec(sizes[-1]), configure("howm", "cpu", spec=world.spec(sizes[-1])).model, 0)
+    with serving(open_stage(model, world=world)) as server:
+        client = Client(server)
+        said = client.new()
+        moved = []
+        for item in said["scene"]["objects"]:
+            for shift, action in zip(said["scene"]["moves"][str(item)], range(4 * item, 4 * item + 4), strict=True):
+                before = {
+                    place["object"]: place for place in client.ask("rewind", time=0) and said["frames"][0]["places"]
+                }
+                frame = client.ask("step", action=action)
+                after = {place["object"]: place for place in frame["places"]}[item]
+                if shift is not None and None not in (after["x"], before[item]["x"]) and after != before[item]:
+                    way = np.array([after["x"] - before[item]["x"], after["y"] - before[item]["y"]])
+                    moved.append(float(way @ shift) / np.linalg.norm(way) / np.linalg.norm(shift))
+        assert np.mean(moved) > 0.8  # where an action said that it goes, or as far as others let it
+        assert client.ask("inspect", time=1)["models"][0]["binding"] is not None
+        assert client.ask("rank", time=1)["models"][0]["rank"] >= 1
+
+
 def test_a_world_of_many_actions_shows_the_nearest_picture_to_what_is_imagined():
     """A model that encodes pictures as they are and knows that nothing moves: its picture is always the first."""
 
