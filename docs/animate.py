@@ -16,8 +16,8 @@ from playwright.sync_api import expect, sync_playwright
 from howm.explorer.export.page import export_page
 
 OUT = Path(__file__).with_name("explorer.gif")
-WIDTH, SCALE, COLOURS = 900, 0.8, 128
-PLAYED = "ddssaawwdsdsaw"  # arrow keys, object by object
+WIDTH, SCALE, COLOURS = 1120, 0.75, 128
+PLAYED = "ddsssswdssdsaw"  # arrow keys, two for each object in turn; two moves are blocked
 KEYS = {"w": "ArrowUp", "d": "ArrowRight", "s": "ArrowDown", "a": "ArrowLeft"}
 SEEDED = "let seed = 12; Math.random = () => { seed = (seed * 16807) % 2147483647; return seed / 2147483647; };"
 
@@ -30,6 +30,7 @@ class Film:
         self.frames, self.milliseconds = [], []
 
     def shoot(self, milliseconds):
+        self.page.wait_for_timeout(400)  # until nothing glides any more
         top, bottom = (self.page.locator(name).bounding_box() for name in (self.first, self.last))
         clip = {"x": 0, "y": top["y"] - 12, "width": WIDTH, "height": bottom["y"] + bottom["height"] - top["y"] + 24}
         shot = Image.open(io.BytesIO(self.page.screenshot(clip=clip, full_page=True))).convert("RGB")
