@@ -42,9 +42,12 @@ test-ray: $(VENV)/.ray
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m ray
 
 # Debian's Chromium and the driver without a browser of its own.
-test-browser: $(VENV)/.installed
-	command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium
+$(VENV)/.browser: $(VENV)/.installed
+	command -v chromium >/dev/null || (apt-get update -q && apt-get install -y --no-install-recommends chromium)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[browser]'
+	touch $@
+
+test-browser: $(VENV)/.browser
 	OMP_NUM_THREADS=1 SCREENSHOTS=$(OUT)/screenshots $(BIN)/python -m pytest -m browser
 
 # Damaged files, over all readers and through the command line as another user; minutes.

@@ -33,5 +33,14 @@ def _generate(app, docname, source):
         source[0] += "\n" + generated[docname]()
 
 
+def _export(app, error):
+    """Write the page that play.md shows beside it."""
+    if error is None and app.builder.format == "html":
+        from howm.explorer.export.page import export_page
+
+        export_page("howm-shapes-n10", Path(app.outdir) / "howm-shapes-n10.html")
+
+
 def setup(app):
     app.connect("source-read", _generate)
+    app.connect("build-finished", _export)

@@ -72,6 +72,7 @@ _PUBLIC = {
     "save_reward": "planning.reward_files",
     "reward_accuracy": "planning.reward",
     "explore": "explorer.explore",
+    "export_page": "explorer.export.page",
 }
 
 __all__ = ["__version__", *_PUBLIC]
@@ -97,6 +98,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from howm.evaluation.evaluate import evaluate as evaluate
     from howm.evaluation.run import evaluate_run as evaluate_run
     from howm.explorer.explore import explore as explore
+    from howm.explorer.export.page import export_page as export_page
     from howm.models.check import check_extractor as check_extractor
     from howm.models.check import check_model as check_model
     from howm.models.distance import Metric as Metric

@@ -44,17 +44,18 @@ def forget_typed_names():
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Where the screenshots go: the folder SCREENSHOTS, to be looked at."""
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def browser():
+    """Debian's Chromium, for tests that `make test-browser` runs."""
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def screenshots(tmp_path_factory):
+    """Where screenshots go: the folder SCREENSHOTS, to be looked at."""
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -61,7 +61,7 @@ class Background:
             pictures = np.clip(np.rint(pictures * light[:, None, None, None]), 0, 255).astype(np.uint8)
         if self.noise:
             height, width = pictures.shape[1:3]
-            bank = self._noise(height, width)
+            bank = self.noise_pictures(height, width)
             mixed = _mixed(frames)
             which = (mixed % np.uint64(len(bank))).astype(np.intp)
             down = ((mixed >> np.uint64(16)) % np.uint64(height)).astype(np.intp)
@@ -75,7 +75,7 @@ class Background:
     def _banks(self) -> dict[tuple[int, int], np.ndarray]:
         return {}
 
-    def _noise(self, height: int, width: int) -> np.ndarray:
+    def noise_pictures(self, height: int, width: int) -> np.ndarray:
         """Noise pictures, laid out twice along both axes so that a shifted one is a window."""
         if (height, width) not in self._banks:
             rng = np.random.default_rng([self.seed, _NOISE])

@@ -46,7 +46,7 @@ class ObjectWorld(BoxWorld):
         return Sprites(self.library, self._cell, self.textured, self.turns, shown)
 
     @cached_property
-    def _background(self) -> Background:
+    def backdrop(self) -> Background:
         return Background(
             self.background, self.background_per, self.contrast, self.noise, self.brightness, self.seed
         )  # fmt: skip
@@ -105,11 +105,11 @@ class ObjectWorld(BoxWorld):
     def render(self, scenes: Scenes, state: States) -> Pictures:
         looks = self._looks(state)
         keys = looks[:, None] if self.background_per == "episode" else scenes
-        canvas = self._background.behind(keys, self.height, self.width)
+        canvas = self.backdrop.behind(keys, self.height, self.width)
         pictures = self.sprites.draw(
             canvas, scenes, self.pixel_positions(scenes, state), self.turns_of(state), self._depths(scenes)
         )
-        return self._background.seen_through(pictures, _mixed(self.state_key(scenes, state)), looks)
+        return self.backdrop.seen_through(pictures, _mixed(self.state_key(scenes, state)), looks)
 
     def _covered(self, scenes: Scenes, state: States) -> Bool[np.ndarray, "E K height width"]:
         """The pixels of each object, hidden or not."""
@@ -145,6 +145,10 @@ class ObjectWorld(BoxWorld):
 def _mixed(words: Integer[np.ndarray, "E words"]) -> Integer[np.ndarray, " E"]:
     """One number for each row of numbers."""
     bits = words.astype(np.int64).view(np.uint64)
-    factors = np.random.default_rng(12345).integers(1, 2**63, size=bits.shape[1], dtype=np.uint64) | np.uint64(1)
-    mixed = (bits ^ (bits << np.uint64(21))) * factors
+    mixed = (bits ^ (bits << np.uint64(21))) * mixing_factors(bits.shape[1])
     return np.asarray(np.bitwise_xor.reduce(mixed, axis=1) >> np.uint64(1)).astype(np.int64)
+
+
+def mixing_factors(count: int) -> Integer[np.ndarray, " count"]:
+    """Odd numbers by which the words of a state's key are mixed; fewer are the first of more."""
+    return np.random.default_rng(12345).integers(1, 2**63, size=count, dtype=np.uint64) | np.uint64(1)

@@ -94,7 +94,7 @@ def drag(page, name, by):
 def compare_with_the_model(page, server, first):
     """Every frame of the time line shows what the model itself draws, to the pixel."""
     actions = actions_of(page, server)
-    drawn = howm.imagine(howm.load(SHAPES), first, actions).pictures[0]
+    drawn = howm.imagine(howm.load(SHAPES), first, actions).screenshots[0]
     for time, picture in enumerate((drawn.clamp(0, 1) * 255).round().to(torch.uint8).numpy()):
         page.evaluate("time => { const slider = document.getElementById('time'); slider.value = time; "
                       "slider.dispatchEvent(new Event('input')); }", time)  # fmt: skip
@@ -102,7 +102,7 @@ def compare_with_the_model(page, server, first):
         np.testing.assert_array_equal(pixels(page, "#imagined-0"), picture)
 
 
-def test_ten_moves_by_keyboard_alone(stage, open_page, pictures):
+def test_ten_moves_by_keyboard_alone(stage, open_page, screenshots):
     with serving(stage) as server:
         page = open_page(server)
         first = pixels(page, "#truth")
@@ -120,11 +120,11 @@ def test_ten_moves_by_keyboard_alone(stage, open_page, pictures):
         at_step(page, 9)
         page.keyboard.press("Control+z")
         at_step(page, 8)
-        page.screenshot(path=pictures / "explorer.png", full_page=True)
+        page.screenshot(path=screenshots / "explorer.png", full_page=True)
         assert page.locator("#said").text_content().startswith("Undone")
 
 
-def test_ten_moves_by_mouse(stage, open_page, pictures):
+def test_ten_moves_by_mouse(stage, open_page, screenshots):
     """Every free direction of every object is tried by dragging it one cell; then actions are clicked."""
     with serving(stage) as server:
         page = open_page(server)
@@ -162,14 +162,14 @@ def test_panels_follow_the_play(stage, open_page):
         assert page.locator("#embedding .heat").count() == 15
 
 
-def test_walk_search_and_chosen_objects(stage, open_page, pictures):
+def test_walk_search_and_chosen_objects(stage, open_page, screenshots):
     with serving(stage) as server:
         page = open_page(server)
         page.locator("#surprise").click()
         at_step(page, 30)
         page.locator("#break").click()
         page.wait_for_selector(".found button")
-        page.screenshot(path=pictures / "explorer-search.png", full_page=True)
+        page.screenshot(path=screenshots / "explorer-search.png", full_page=True)
         steps = page.locator(".found button").first.text_content().split(": ")[1].split(" ")[0]
         page.locator(".found button").first.click()
         at_step(page, int(steps))
@@ -184,7 +184,7 @@ def test_walk_search_and_chosen_objects(stage, open_page, pictures):
         assert [button.get_attribute("data-object") for button in page.locator(".object").all()] == ["1", "7"]
 
 
-def test_a_goal_is_arranged_and_reached(stage, open_page, pictures):
+def test_a_goal_is_arranged_and_reached(stage, open_page, screenshots):
     with serving(stage) as server:
         page = open_page(server)
         page.locator("#goal-open").click()
@@ -201,7 +201,7 @@ def test_a_goal_is_arranged_and_reached(stage, open_page, pictures):
         page.locator("#goal-plan").click()
         until(page, "document.getElementById('goal-text').textContent.endsWith('The goal is reached.')")
         np.testing.assert_array_equal(pixels(page, "#truth"), goal)
-        page.screenshot(path=pictures / "explorer-goal.png", full_page=True)
+        page.screenshot(path=screenshots / "explorer-goal.png", full_page=True)
         np.testing.assert_array_equal(pixels(page, "#goal-picture"), goal)
         page.locator("#goal-close").click()
         assert page.locator("#goal").is_hidden()
@@ -214,7 +214,7 @@ def test_a_search_can_be_cancelled(stage, open_page):
         until(page, "document.getElementById('search-text').textContent === 'Cancelled.'")
 
 
-def test_a_second_model_beside_it(stage, open_page, pictures):
+def test_a_second_model_beside_it(stage, open_page, screenshots):
     other = build_model("cswm-k", stage.world.spec(5), configure("cswm-k", "cpu").model, seed=0).eval()
     with serving(open_stage(SHAPES, other)) as server:
         page = open_page(server)
@@ -229,10 +229,10 @@ def test_a_second_model_beside_it(stage, open_page, pictures):
         until(page, f"document.querySelector('#rank .rivals b').textContent === '{distances[1]}'")
         until(page, "document.querySelectorAll('#binding thead canvas').length === 5")
         assert "cannot draw" in page.locator("#notes").text_content()
-        page.screenshot(path=pictures / "explorer-two.png", full_page=True)
+        page.screenshot(path=screenshots / "explorer-two.png", full_page=True)
 
 
-def test_a_world_of_one_s_own_gets_labelled_buttons(open_page, pictures):
+def test_a_world_of_one_s_own_gets_labelled_buttons(open_page, screenshots):
     world = Drift(n=6)
     with serving(open_stage(flat(world, 3), world=world)) as server:
         page = open_page(server)
@@ -242,11 +242,11 @@ def test_a_world_of_one_s_own_gets_labelled_buttons(open_page, pictures):
         name = int(page.locator(".object").first.get_attribute("data-object"))
         assert actions_of(page, server) == [3 * name, 3 * name + 1, 3 * name + 2, 3 * name]
         assert page.locator("#binding-card").is_hidden()
-        page.screenshot(path=pictures / "explorer-own.png", full_page=True)
+        page.screenshot(path=screenshots / "explorer-own.png", full_page=True)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_without_sideways_scroll(scheme, stage, open_page, pictures):
+def test_a_phone_without_sideways_scroll(scheme, stage, open_page, screenshots):
     with serving(stage) as server:
         page = open_page(server, **PHONE, color_scheme=scheme)
         page.locator(".object").nth(1).tap()
@@ -254,8 +254,8 @@ def test_a_phone_without_sideways_scroll(scheme, stage, open_page, pictures):
         at_step(page, 1)
         page.wait_for_selector(".rivals")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        page.screenshot(path=pictures / f"explorer-phone-{scheme}.png", full_page=True)
-        page.screenshot(path=pictures / f"explorer-phone-{scheme}-top.png")
+        page.screenshot(path=screenshots / f"explorer-phone-{scheme}.png", full_page=True)
+        page.screenshot(path=screenshots / f"explorer-phone-{scheme}-top.png")
         small = page.evaluate(
             "[...document.querySelectorAll('main button')].map(b => b.getBoundingClientRect())"
             ".filter(box => box.width > 0 && (box.width < 24 || box.height < 24)).length"
