@@ -94,7 +94,7 @@ def drag(page, name, by):
 def compare_with_the_model(page, server, first):
     """Every frame of the time line shows what the model itself draws, to the pixel."""
     actions = actions_of(page, server)
-    drawn = howm.imagine(howm.load(SHAPES), first, actions).screenshots[0]
+    drawn = howm.imagine(howm.load(SHAPES), first, actions).pictures[0]
     for time, picture in enumerate((drawn.clamp(0, 1) * 255).round().to(torch.uint8).numpy()):
         page.evaluate("time => { const slider = document.getElementById('time'); slider.value = time; "
                       "slider.dispatchEvent(new Event('input')); }", time)  # fmt: skip
