@@ -20,7 +20,7 @@ def some_goals(name="shapes", **options):
 
 @pytest.mark.parametrize("name", ["shapes", "rush_hour", "free", "layers", "classes"])
 def test_every_goal_keeps_its_promises(name):
-    goals = some_goals(name, per_bucket=4, buckets=["1-5", "6-10"])
+    goals = some_goals(name, per_bucket=4, buckets=["1-5", "6-10"], max_nodes=20_000)
     assert len(goals) == 8
     assert [len(goals.bucket(bucket)) for bucket in BUCKETS] == [4, 4, 0, 0]
     assert goals.exact.all()

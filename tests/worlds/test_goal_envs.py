@@ -33,9 +33,9 @@ def test_gymnasium_has_no_complaint(world):
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("world", ["rush_hour", "free"])
 def test_vector_equals_single_environments(mode, world):
-    size = {"grid": (2, 2)} if world == "rush_hour" else {"cells": (2, 2), "size": (20, 20), "step_size": 0.3}
+    size = {"grid": (2, 2)} if world == "rush_hour" else {"cells": (3, 3), "size": (30, 30), "step_size": 0.3}
     ours, theirs = make_pair(
-        env_id(world, goal=True), mode, 4, max_episode_steps=9, n=4, k=2, split="all", goal_steps=2, **size
+        env_id(world, goal=True), mode, 4, max_episode_steps=9, n=4, k=2, split="all", goal_steps=1, **size
     )
     assert ours.observation_space == theirs.observation_space
     follow(ours, theirs, mode, 16)
