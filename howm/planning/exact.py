@@ -88,7 +88,7 @@ class _Bounded:
             least = layers.depth + 1 + self.left(rows[of], state)
             far = least > bound[of]
             np.minimum.at(beyond, of[far], least[far])
-            return ~far
+            return np.asarray(~far)
 
         while len(layers):
             layers.advance(keep)
