@@ -53,8 +53,7 @@ class _Bounded:
 
     def left(self, of: Integer[np.ndarray, " R"], state: States) -> Integer[np.ndarray, " R"]:
         """How many steps are left at least."""
-        steps = self.world.steps_between(self.scenes[of], state, self.goal[of])
-        return np.asarray(steps)
+        return np.asarray(self.world.steps_between(self.scenes[of], state, self.goal[of]), dtype=np.int64)
 
     def run(self) -> Plans:
         waiting = np.flatnonzero(self.bound > 0)
@@ -89,7 +88,7 @@ class _Bounded:
             least = layers.depth + 1 + self.left(rows[of], state)
             far = least > bound[of]
             np.minimum.at(beyond, of[far], least[far])
-            return ~far
+            return np.asarray(~far)
 
         while len(layers):
             layers.advance(keep)
