@@ -33,6 +33,9 @@ MODULES = {  # those that the guides speak of, beside the public names
     "howm.planning.agents": ("Seeing", "TrueDynamics", "TrueState"),
     "howm.worlds.envs.single": ("WorldEnv",),
     "howm.worlds.envs.vector": ("WorldVectorEnv",),
+    "howm.worlds.envs.goal": ("WorldGoalEnv", "WorldGoalVectorEnv"),
+    "howm.planning.reward": ("RewardConfig", "RewardHead"),
+    "howm.evaluation.rewards": ("reward_invariance_error", "learned_reward_invariance_error"),
     "howm.worlds.envs.factored": ("FactoredActions", "FactoredVectorActions"),
     "howm.theory.proposition": ("check_proposition",),
 }

@@ -53,9 +53,7 @@ class _Bounded:
 
     def left(self, of: Integer[np.ndarray, " R"], state: States) -> Integer[np.ndarray, " R"]:
         """How many steps are left at least."""
-        steps = self.world.steps_between(self.scenes[of], state, self.goal[of])
-        assert steps is not None
-        return steps
+        return np.asarray(self.world.steps_between(self.scenes[of], state, self.goal[of]), dtype=np.int64)
 
     def run(self) -> Plans:
         waiting = np.flatnonzero(self.bound > 0)
@@ -90,7 +88,7 @@ class _Bounded:
             least = layers.depth + 1 + self.left(rows[of], state)
             far = least > bound[of]
             np.minimum.at(beyond, of[far], least[far])
-            return ~far
+            return np.asarray(~far)
 
         while len(layers):
             layers.advance(keep)
@@ -98,7 +96,7 @@ class _Bounded:
             for row in np.flatnonzero(left == 0).tolist():
                 self.plans.setdefault(int(rows[layers.of[row]]), layers.actions_to(row))
                 open_[layers.of[row]] = False
-            spent = layers.seen > self.max_nodes
+            spent = (layers.seen > self.max_nodes) & (width > BEAM * WIDER)  # a beam may always end
             complete &= ~(open_ & spent) & ~(open_ & (layers.counts() > width))
             layers.select(layers.nearest(left, np.where(open_ & ~spent, width, 0)))
         return complete, beyond

@@ -1,6 +1,6 @@
 """A set of goals: other arrangements of the objects of scenes, and how many steps perfect play needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -68,8 +68,7 @@ class GoalSet:
 
     def subset(self, index: np.ndarray | slice) -> "GoalSet":
         """Some of the goals: by numbers, by a mask or by a slice."""
-        rows = (getattr(self, name)[index] for name in ARRAYS)
-        return GoalSet(self.world, *rows, part=self.part, seed=self.seed)
+        return replace(self, **{name: getattr(self, name)[index] for name in ARRAYS})
 
     def bucket(self, name: str) -> "GoalSet":
         """The goals of "1-5", "6-10", "11-20" or "21-40" optimal steps."""

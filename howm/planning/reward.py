@@ -63,12 +63,12 @@ class Seen:
             rows = model.embed(state).unsqueeze(1)
             present = torch.ones(rows.shape[:2], dtype=torch.bool, device=rows.device)
             return cls(rows, present, torch.zeros_like(present, dtype=torch.long))
-        present = model.present(state)
-        if present is None:
+        known = model.present(state)
+        if known is None:
             present = torch.ones(rows.shape[:2], dtype=torch.bool, device=rows.device)
             return cls(rows, present, torch.arange(rows.shape[1], device=rows.device).expand(len(rows), -1))
         most = max(1, min(rows.shape[1], model.spec.k + 1 if model.spec else rows.shape[1]))
-        there, objects = present.to(torch.uint8).topk(most, dim=1)
+        there, objects = known.to(torch.uint8).topk(most, dim=1)
         picked = rows.gather(1, objects.unsqueeze(2).expand(-1, -1, rows.shape[2]))
         return cls(picked, there > 0, objects)
 
@@ -195,7 +195,7 @@ def fit_to_rewards(
             index = torch.randint(len(seen), (min(config.batch, len(seen)),))
             loss = mse_loss(head(seen[index]), wanted[index])
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
     return head.eval()

@@ -36,7 +36,7 @@ class _About:
         if self.version != VERSION:
             raise HowmError(f"version {self.version} is not the version {VERSION} that this howm reads")
         largest = max(self.size, self.config.hidden, self.config.identity)
-        if not 0 < self.n <= MAX_OBJECTS or not self.size > 0 or largest > MAX_SIZE:
+        if not 0 < self.n <= MAX_OBJECTS or self.size < 1 or largest > MAX_SIZE:
             raise HowmError(f"n={self.n}, size={self.size} and layers of {largest} must be in 1-{MAX_SIZE}")
 
 

@@ -19,7 +19,7 @@ def state_hash(group: Integer[np.ndarray, " R"], values: Num[np.ndarray, "R *wor
     mixed ^= mixed >> np.uint64(29)
     mixed *= _MIX
     mixed ^= mixed >> np.uint64(32)
-    return np.maximum(mixed, np.uint64(1))  # 0 marks a free place
+    return np.asarray(np.maximum(mixed, np.uint64(1)))  # 0 marks a free place
 
 
 class StateSet:

@@ -117,7 +117,10 @@ class ManySizes(World):
         """Those of a smaller scene are followed by its first one, as often as needed."""
         found = np.asarray(self._by_size(scenes, self.world.successors, state, axis=2))
         padded = np.repeat(scenes < 0, self.actions_per_object, axis=1)
-        return np.where(padded[..., None, None], found[:, :1], found)
+        first = np.repeat(found[:, :1], padded.shape[1], axis=1)
+        filled = first.copy()
+        filled[:, : found.shape[1]] = found
+        return np.where(padded[..., None, None], first, filled)
 
     def steps_between(self, scenes: Scenes, state: States, goal: States) -> Integer[np.ndarray, " E"] | None:
         steps: np.ndarray | None = self._by_size(scenes, self.world.steps_between, state, goal)

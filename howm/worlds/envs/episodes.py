@@ -142,7 +142,7 @@ class _Episodes:
             state = self.world.reset(ids, rng)
             if self.task is None or not self.task.done(self.world, ids, state)[0]:
                 break
-        return state[0]
+        return np.asarray(state[0])
 
     def _succeeded(self, rows: Integer[np.ndarray, " resetting"] | slice) -> Bool[np.ndarray, " resetting"]:
         """In which episodes the task is done."""

@@ -71,12 +71,12 @@ class GoalEpisodes(_Episodes):
             picture = self.world.render(ids, goal)[0]
             if not same_pictures(picture, self.shown[row]):
                 break
-        return picture
+        return np.asarray(picture)
 
     def _picture(self, row: int, state: Num[np.ndarray, "k F"]) -> Num[np.ndarray, "H W 3"]:
         filled = np.zeros_like(self.state[row])
         filled[: len(state)] = state
-        return self.world.render(self.ids[[row]], filled[None])[0]
+        return np.asarray(self.world.render(self.ids[[row]], filled[None])[0])
 
     def step(self, given: Any, stepping: Bool[np.ndarray, " rows"], rngs: Any) -> Float[np.ndarray, " rows"]:
         super().step(given, stepping, rngs)
@@ -101,7 +101,7 @@ class GoalEpisodes(_Episodes):
 class _ComputesReward:
     """What replay with other goals needs."""
 
-    _episodes: GoalEpisodes
+    _episodes: Any
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: Any = None) -> Any:
         """The reward of having achieved one picture when another was desired; of one pair of pictures or of many."""
@@ -116,9 +116,9 @@ class WorldGoalEnv(_ComputesReward, WorldEnv):
     """An environment whose observations are dicts of pictures: ``observation``, ``achieved_goal``, ``desired_goal``.
 
     The goal is the end of ``goal_steps`` moves of random play from the start, so that it can be reached, or it is
-    given: ``reset(options={"scene": ids, "state": state, "goal": state})``, or ``positions`` and ``goal_positions``. The
-    reward is 1 where the picture is the goal's, else 0; with ``penalty=True`` it is 0 there and else -1. Success ends
-    the episode and is ``info["is_success"]``. Objects do not change during an episode. Else as `WorldEnv`.
+    given: ``reset(options={"scene": ids, "state": state, "goal": state})``, or ``positions`` and ``goal_positions``.
+    The reward is 1 where the picture is the goal's, else 0; with ``penalty=True`` it is 0 there and else -1. Success
+    ends the episode and is ``info["is_success"]``. Objects do not change during an episode. Else as `WorldEnv`.
     """
 
     _kind = GoalEpisodes

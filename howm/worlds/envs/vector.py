@@ -91,20 +91,20 @@ class WorldVectorEnv(VectorEnv[Any, Integer[np.ndarray, " envs"], np.ndarray]):
             self._restart(restarting)
         truncated = self._elapsed >= self._step_limit
         terminated = self._episodes.success & ~restarting
-        ended = terminated | truncated
+        over = terminated | truncated
         observations = self._episodes.observe()
         infos: Info = {}
-        if self._mode is AutoresetMode.SAME_STEP and ended.any():
+        if self._mode is AutoresetMode.SAME_STEP and over.any():
             last = np.full(self.num_envs, None, dtype=object)
-            for row in np.flatnonzero(ended):
+            for row in np.flatnonzero(over).tolist():
                 last[row] = row_of(observations, row)
-            infos["final_obs"], infos["_final_obs"] = last, ended.copy()
-            infos["final_info"] = _batch(self._episodes.info(), ended)
-            infos["_final_info"] = ended.copy()
-            self._restart(ended)
-            put_rows(observations, ended, self._episodes.observe(ended))
+            infos["final_obs"], infos["_final_obs"] = last, over.copy()
+            infos["final_info"] = _batch(self._episodes.info(), over)
+            infos["_final_info"] = over.copy()
+            self._restart(over)
+            put_rows(observations, over, self._episodes.observe(over))
         else:
-            self._ended = ended.copy()
+            self._ended = over.copy()
         infos |= _batch(self._episodes.info(), np.ones(self.num_envs, dtype=bool))
         return observations, rewards, terminated, truncated, infos
 
