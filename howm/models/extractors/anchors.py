@@ -83,6 +83,7 @@ class Anchors(Extractor):
     """
 
     Config: ClassVar[type[Any]] = AnchorsConfig
+    of_inference: ClassVar[frozenset[str]] = frozenset({"count", "max_objects", "explain_away", "refine"})
     has_background = True
     any_scene_size = True  # no weight depends on K
     layout: SlotLayout
