@@ -1,6 +1,7 @@
 """A trained extractor that one run takes over from another."""
 
 from pathlib import Path
+from typing import Any
 
 from howm.config import from_plain, to_plain
 from howm.data.dataset import Dataset
@@ -18,7 +19,8 @@ _PREFIX = "extractor."  # of its weights among those of a model
 def take_extractor(model: WorldModel, config: RunConfig, path: Path) -> ExtractorOrigin:
     """Give ``model`` the trained extractor of another run, and say which that was and what scenes it has seen.
 
-    It may come from a library of another size: what an extractor sees are pictures, not names.
+    It may come from a library of another size: what an extractor sees are pictures, not names. Keys that matter at
+    inference alone may differ.
     """
     checkpoint = load_checkpoint(path)
     record = checkpoint.record
@@ -30,7 +32,8 @@ def take_extractor(model: WorldModel, config: RunConfig, path: Path) -> Extracto
     theirs = METHODS[record.method]
     made_with = to_plain(from_plain(theirs.model_config, record.model, "model."))
     wanted = to_plain(config.model)[group]
-    if theirs.represents is None or made_with[theirs.represents] != wanted:
+    free = type(model.frozen_extractor).of_inference
+    if theirs.represents is None or _fixed(made_with[theirs.represents], free) != _fixed(wanted, free):
         raise HowmError(f"{path} holds no extractor with model.{group}={wanted}; train one, or set that to its own")
     weights = checkpoint.weights()
     found = {name.removeprefix(_PREFIX): value for name, value in weights.items() if name.startswith(_PREFIX)}
@@ -41,6 +44,11 @@ def take_extractor(model: WorldModel, config: RunConfig, path: Path) -> Extracto
     last = path.with_name("last.safetensors")  # the best checkpoint may be an earlier one, which cost less
     ended = load_checkpoint(last if last.exists() else path).record.progress
     return ExtractorOrigin(record.method, record.seed, record.data.hash, record.data.train_scenes or (), ended.slots)
+
+
+def _fixed(values: dict[str, Any], free: frozenset[str]) -> dict[str, Any]:
+    """The keys that the weights of an extractor depend on."""
+    return {key: value for key, value in values.items() if key not in free}
 
 
 def refuse_seen(extractor: ExtractorOrigin, dataset: Dataset) -> None:

@@ -166,6 +166,10 @@ def test_a_killed_run_resumes_bit_for_bit(data: Dataset, tmp_path: Path, stop: i
     assert "calibrated" in (tmp_path / "whole" / "log.txt").read_text()
     if stop > 4:  # who takes the slots over takes the threshold as well
         train_run(config, data, tmp_path / "again", extractor=str(tmp_path / "whole"))
+        other = tiny(count="infer", max_objects=4, refine=0)  # which matter at inference alone
+        train_run(other, data, tmp_path / "other", extractor=str(tmp_path / "whole"))
+        with pytest.raises(HowmError, match="holds no extractor"):
+            train_run(tiny(code=8), data, tmp_path / "smaller", extractor=str(tmp_path / "whole"))
         name = "extractor.gain_threshold"
         assert torch.equal(weights(tmp_path / "again", "best")[name], one[name])
 

@@ -46,7 +46,7 @@ class AnchorsConfig:
     background: Literal["learned", "picture"] = "learned"
     count: Literal["given", "infer"] = "given"
     presence: Literal["sum", "prior"] = "sum"
-    presence_cost: float = 1e-3  # of mean squared error
+    presence_cost: float = 1e-4  # of mean squared error; the smallest objects lower it by a few times as much
     pairs: bool = False
     max_objects: int = 0  # slots for objects; 0 for K
     explain_away: bool = True  # matching pursuit at inference; else the most present proposals are taken
@@ -83,6 +83,7 @@ class Anchors(Extractor):
     """
 
     Config: ClassVar[type[Any]] = AnchorsConfig
+    of_inference: ClassVar[frozenset[str]] = frozenset({"count", "max_objects", "explain_away", "refine"})
     has_background = True
     any_scene_size = True  # no weight depends on K
     layout: SlotLayout

@@ -19,6 +19,7 @@ class Extractor(nn.Module, ABC):
     """Your own needs ``slot_size`` and ``num_slots``, four methods, and a constructor that takes (spec, config)."""
 
     Config: ClassVar[type[Any]] = NoExtractorConfig  # what the values of model.extractor, but for its kind, are read as
+    of_inference: ClassVar[frozenset[str]] = frozenset()  # keys of its Config that training does not depend on
     slot_size: int
     num_slots: int
     has_background: bool = False  # whether the last slot is the background's, never an object's

@@ -20,7 +20,14 @@ def known(name: str) -> Measure:
 def positions_table(results: Results) -> Table:
     """HOWM with structured states: without a grid, and where an action moves other objects as well."""
     columns = (
-        *(Column("method", code=True), Column("world"), Column("N"), Column("K"), Column("seeds")),
+        *(
+            Column("method", code=True),
+            Column("world"),
+            Column("N"),
+            Column("K"),
+            Column("seeds"),
+            Column("references"),
+        ),
         *(Column("frames", "one slot each, worst seed, %"), Column("visible objects", "one slot each, worst seed, %")),
         *steps_of("hard pool"),
         Column("worst seed, hard, 5 steps"),
@@ -35,12 +42,17 @@ def positions_table(results: Results) -> Table:
     rows = []
     for key in dict.fromkeys((run.name, run.world, run.n, run.k) for run in found):
         runs = [run for run in found if (run.name, run.world, run.n, run.k) == key]
-        rows.append((key[0], results.world_title(key[1]), *key[2:], len(ended(runs)), *_cells(runs)))
+        rows.append((key[0], results.world_title(key[1]), *key[2:], len(ended(runs)), _references(runs), *_cells(runs)))
     note = (
         "Unseen scenes, MRR in percent. Objects of which less than a quarter is visible do not count in extraction; of "
         "those that are known, hidden ones do."
     )
     return Table("Objects anywhere", f"{note} {LEGEND} {notes(found)}".strip(), columns, tuple(rows), 4)
+
+
+def _references(runs: list[RunResult]) -> Cell:
+    """Among how many states predictions were ranked, in the run with the fewest."""
+    return min((run.references for run in ended(runs)), default=None)
 
 
 def _cells(runs: list[RunResult]) -> list[Cell]:
