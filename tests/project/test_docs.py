@@ -180,7 +180,7 @@ def test_the_configuration_reference_has_every_key_of_every_method(reference):
     for name in METHODS:
         section = made.split(f"### {name}\n")[1].split("### ")[0]
         for group in ("model", "represent", "train"):
-            values = to_plain(getattr(howm.configure(name, "cpu"), group)) or {}
+            values = to_plain(howm.configure(name, "cpu"))[group] or {}
             for key, value in values.items():
                 assert isinstance(value, dict) or re.search(
                     rf"`{group}\.{key}` \|.* {re.escape(str(value).lower())} \|", section
