@@ -31,8 +31,8 @@ CELLS = [
      "drawn = (np.clip(imagined, 0, 1) * 255).astype(np.uint8)\n"
      "Image.fromarray(captioned(drawn, names, columns=11, width=100))"),
     ("markdown", "How good that is, over 200 episodes in unseen scenes. In the *hard pool* the prediction competes "
-     "with the query's own earlier frames and with the ends of 20 other action sequences from its start; `do_nothing` is "
-     "what the same encoder scores when it predicts that nothing moves."),
+     "with the query's own earlier frames and with the ends of 20 other action sequences from its start; "
+     "`do_nothing` is what the same encoder scores when it predicts that nothing moves."),
     ("code", 'result = howm.evaluate_run("howm-shapes-n10", fresh_seed=1, episodes=200, steps=(1, 5, 10))\n'
      'for k, scores in result.scores["unseen"]["hard"].items():\n'
      '    still = result.controls["do_nothing"]["hard"][k].mrr\n'

@@ -23,8 +23,10 @@ class Flat(howm.WorldModel):
         super().__init__(spec)
         pixels = 3 * spec.height * spec.width
         self.encoder = Sequential(Linear(pixels, 128), ReLU(), Linear(128, size))
-        inner = [Linear(size + spec.actions, hidden), ReLU(), Linear(hidden, size)]
-        self.transition = Sequential(*inner) if hidden else Linear(size + spec.actions, size)
+        inputs = size + spec.actions
+        self.transition = Linear(inputs, size)
+        if hidden:
+            self.transition = Sequential(Linear(inputs, hidden), ReLU(), Linear(hidden, size))
 
     def encode(self, pictures, privileged=None):
         return howm.SlotState(self.encoder(pictures.flatten(1).float() / 255)[:, None])

@@ -12,7 +12,7 @@ import numpy as np
 import howm
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--steps", type=int, default=400, help="of training")
+parser.add_argument("--steps", type=int, default=1200, help="of training")
 steps = parser.parse_args().steps
 
 

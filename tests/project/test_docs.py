@@ -175,6 +175,37 @@ def test_every_public_name_is_in_the_reference(reference):
             assert f":: {module}.{name}\n" in made
 
 
+def test_the_reference_begins_with_what_is_called_first_and_has_the_methods(reference):
+    made = reference.public_names()
+    assert [made.index(f":: howm.{name}\n") for name in ("load", "evaluate", "fit", "imagine")] == sorted(
+        made.index(f":: howm.{name}\n") for name in ("load", "evaluate", "fit", "imagine")
+    )
+    assert made.index(":: howm.load\n") == made.index(":: howm.")
+    for name, method in METHODS.items():
+        assert f"| `{name}` | {method.title} |" in made
+
+
+def test_the_configuration_reference_has_every_key_of_every_method(reference):
+    made = reference.configuration()
+    assert "configuration" in (DOCS / "conf.py").read_text(encoding="utf-8")
+    for name in METHODS:
+        section = made.split(f"### {name}\n")[1].split("### ")[0]
+        for group in ("model", "represent", "train"):
+            values = to_plain(howm.configure(name, "cpu"))[group] or {}
+            for key, value in values.items():
+                assert isinstance(value, dict) or re.search(
+                    rf"`{group}\.{key}` \|.* {re.escape(str(value).lower())} \|", section
+                )
+
+
+def test_findings_quote_only_trials_whose_configuration_is_here():
+    text = TEXTS["findings.md"]
+    for words in re.findall(r"[^.]*configurations were not kept[^.]*\.", text):
+        assert "no numbers are given" in words or "not quoted" in words
+    assert "runs not kept" not in text
+    assert "are not kept" not in text
+
+
 def test_ci_builds_the_documentation():
     assert "\nmake docs\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     planned = subprocess.run(["make", "-n", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout

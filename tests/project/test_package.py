@@ -40,7 +40,8 @@ def built(tmp_path_factory):
 def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """howm of a folder, from another folder, with nothing of this repository on its path."""
     environment = os.environ | {"PYTHONPATH": str(place), "OMP_NUM_THREADS": "1"}
-    code = "import sys, howm; assert howm.__file__.startswith(sys.argv.pop(1)); from howm.cli.main import main; sys.exit(main())"
+    whose = "import sys, howm; assert howm.__file__.startswith(sys.argv.pop(1))"
+    code = f"{whose}; from howm.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", code, str(place), *arguments]
     return subprocess.run(command, cwd=place.parent, env=environment, capture_output=True, text=True, timeout=280)
 
