@@ -50,7 +50,7 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def screenshots(tmp_path_factory):
+def pictures(tmp_path_factory):
     """Where screenshots go: the folder SCREENSHOTS, to be looked at."""
     folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
     folder.mkdir(parents=True, exist_ok=True)

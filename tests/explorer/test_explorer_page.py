@@ -1,9 +1,5 @@
 """The explorer in a browser: played by mouse and by keyboard, with one model and with two (`make test-browser`)."""
 
-import os
-import shutil
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -22,23 +18,6 @@ DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 375, "height": 812}, "device_scale_factor": 2, "has_touch": True}
 READY = "!document.body.classList.contains('loading') && document.body.dataset.waiting === '0'"
 PIXELS = """canvas => Array.from(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data)"""
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Where the screenshots go: the folder SCREENSHOTS, to be looked at."""
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def test_ten_moves_are_those_of_the_model(opened):
         assert (apart > 0).mean() < 0.001
 
 
-def test_everything_else_answers(opened, screenshots):
+def test_everything_else_answers(opened, pictures):
     page, _ = opened
     page.click("#surprise")
     for time in range(1, 11):
@@ -85,7 +85,7 @@ def test_everything_else_answers(opened, screenshots):
     assert page.locator("#binding canvas").count() >= K + 1
     page.click("#new")
     wait_for_step(page, 0)
-    page.screenshot(path=screenshots / "explorer-exported.png", full_page=True)
+    page.screenshot(path=pictures / "explorer-exported.png", full_page=True)
     page.set_viewport_size({"width": 375, "height": 812})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -63,10 +63,10 @@ def test_nothing_runs_in_a_report_of_hostile_results(browser, tmp_path):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_page_is_whole(view, open_page, screenshots):
+def test_the_page_is_whole(view, open_page, pictures):
     page, errors, requests = open_page(**VIEWS[view])
-    page.screenshot(path=screenshots / f"{view}.png")
-    page.screenshot(path=screenshots / f"{view}-whole.png", full_page=True)
+    page.screenshot(path=pictures / f"{view}.png")
+    page.screenshot(path=pictures / f"{view}-whole.png", full_page=True)
     assert errors == []
     assert {url.split(":")[0] for url in requests} <= {"file", "data"}
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -84,13 +84,13 @@ def test_wide_tables_scroll_in_their_own_box(open_page):
     assert head.evaluate("head => head.getBoundingClientRect().left") >= 0  # the names of the rows stay in sight
 
 
-def test_it_prints_in_light_with_nothing_cut_off(open_page, screenshots):
+def test_it_prints_in_light_with_nothing_cut_off(open_page, pictures):
     page, errors, _ = open_page(viewport={"width": A4, "height": 1000}, color_scheme="dark")
     page.emulate_media(media="print")
-    page.screenshot(path=screenshots / "print.png", full_page=True)
-    page.pdf(path=screenshots / "report.pdf", format="A4")
+    page.screenshot(path=pictures / "print.png", full_page=True)
+    page.pdf(path=pictures / "report.pdf", format="A4")
     assert errors == []
     widths = page.evaluate("[...document.querySelectorAll('table')].map(table => table.getBoundingClientRect().right)")
     assert max(widths) <= A4
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert (screenshots / "report.pdf").stat().st_size > 10_000
+    assert (pictures / "report.pdf").stat().st_size > 10_000
