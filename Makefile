@@ -7,7 +7,7 @@ RUNS ?= runs
 RESULTS ?= results
 QUICK ?= represent.steps=800 train.steps=4000
 
-.PHONY: quickstart test test-slow test-ray test-browser fuzz torture trust-short lint docs bench table sweep clean
+.PHONY: quickstart test test-slow test-ray test-browser fuzz torture trust-short lint docs bench table sweep planning planning-baselines clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "howm needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -25,6 +25,7 @@ quickstart: $(VENV)/.installed
 	$(BIN)/howm train --method howm --data $(OUT)/shapes-n10.h5 --out $(OUT)/howm --resume --set $(QUICK)
 	$(BIN)/howm eval $(OUT)/howm
 	$(BIN)/howm show $(OUT)/howm -o $(OUT)
+	$(BIN)/howm plan $(OUT)/howm --goals 20 --no-references -o $(OUT)/plan.png
 
 test: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not ray and not browser"
@@ -90,6 +91,19 @@ sweep: $(VENV)/.installed
 	$(BIN)/howm sweep benchmarks/ablation.yaml --out $(RUNS)/ablation --results $(RESULTS)/ablation
 	$(BIN)/howm sweep benchmarks/negatives.yaml --out $(RUNS)/negatives --results $(RESULTS)/negatives
 	$(BIN)/python benchmarks/transfer.py --work $(RUNS) --results $(RESULTS)/transfer
+
+# Goals reached by planning with the models of the package; minutes.
+planning: $(VENV)/.installed
+	for model in howm-shapes-n10 howm-shapes-n30 howm-rush_hour-n20; do \
+		$(BIN)/howm plan $$model --goals 500 --seed 7 --results $(RESULTS) || exit 1; done
+	$(BIN)/howm plan howm-shapes-n10 --cost embedding --goals 40 --seed 7 --no-references --results $(RESULTS)
+	$(BIN)/howm plan howm-shapes-n10 --planner cem --goals 40 --seed 7 --no-references --results $(RESULTS)
+
+# The same of the baselines and of three seeds of howm, which are trained first; hours.
+planning-baselines: $(VENV)/.installed
+	$(BIN)/howm sweep --methods howm cswm-n cswm-k cwm-n monet-bm -n 10 30 --seeds 0 1 2 --out $(RUNS)/planning
+	for run in $(RUNS)/planning/runs/*/*/; do \
+		$(BIN)/howm plan $$run --goals 500 --seed 7 --no-references --results $(RESULTS) || exit 1; done
 
 table: $(VENV)/.installed
 	$(BIN)/python benchmarks/table.py --write

@@ -1,4 +1,4 @@
-"""Put the tables of results/ into README.md and docs/results.md.
+"""Put the tables of results/ into README.md, docs/results.md and docs/planning.md.
 
 python benchmarks/table.py --write
 """
@@ -11,17 +11,18 @@ from howm.report.results_folder import read_results
 from howm.report.table import Table
 from howm.report.tables.all import readme_tables
 from howm.report.tables.paper import glance
+from howm.report.tables.planning import planning_table
 
 ROOT = Path(__file__).parent.parent
-PAGES = {"glance": ROOT / "README.md", "results": ROOT / "docs" / "results.md"}
+DOCS = ROOT / "docs"
+PAGES = {"glance": ROOT / "README.md", "results": DOCS / "results.md", "planning": DOCS / "planning.md"}
 
 
 def blocks(folder: Path) -> dict[str, str]:
     """What stands between the marks <!-- name --> and <!-- /name --> of the pages."""
     results = read_results(folder)
-    return {
-        name: _rendered(found) for name, found in (("glance", [glance(results)]), ("results", readme_tables(results)))
-    }
+    found = {"glance": [glance(results)], "results": readme_tables(results), "planning": [planning_table(results)]}
+    return {name: _rendered(tables) for name, tables in found.items()}
 
 
 def _rendered(tables: list[Table]) -> str:

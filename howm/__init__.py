@@ -54,9 +54,22 @@ _PUBLIC = {
     "evaluate": "evaluation.evaluate",
     "evaluate_run": "evaluation.run",
     "RunResult": "runs.result",
+    "ImaginedEnv": "planning.imagined_env",
     "Plan": "planning.plan",
     "plan": "planning.plan",
     "plan_run": "planning.run",
+    "GoalSet": "planning.goal_set",
+    "make_goals": "planning.goals",
+    "load_goals": "planning.goal_files",
+    "save_goals": "planning.goal_files",
+    "shortest_plans": "planning.exact",
+    "Task": "worlds.tasks",
+    "TASKS": "worlds.tasks",
+    "make_task": "worlds.tasks",
+    "fit_reward": "planning.reward",
+    "load_reward": "planning.reward_files",
+    "save_reward": "planning.reward_files",
+    "reward_accuracy": "planning.reward",
     "explore": "explorer.explore",
     "export_page": "explorer.export.page",
 }
@@ -95,8 +108,18 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from howm.models.world_model import SlotState as SlotState
     from howm.models.world_model import State as State
     from howm.models.world_model import WorldModel as WorldModel
+    from howm.planning.exact import shortest_plans as shortest_plans
+    from howm.planning.goal_files import load_goals as load_goals
+    from howm.planning.goal_files import save_goals as save_goals
+    from howm.planning.goal_set import GoalSet as GoalSet
+    from howm.planning.goals import make_goals as make_goals
+    from howm.planning.imagined_env import ImaginedEnv as ImaginedEnv
     from howm.planning.plan import Plan as Plan
     from howm.planning.plan import plan as plan
+    from howm.planning.reward import fit_reward as fit_reward
+    from howm.planning.reward import reward_accuracy as reward_accuracy
+    from howm.planning.reward_files import load_reward as load_reward
+    from howm.planning.reward_files import save_reward as save_reward
     from howm.planning.run import plan_run as plan_run
     from howm.runs.config import RunConfig as RunConfig
     from howm.runs.config import TrainConfig as TrainConfig
@@ -118,6 +141,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from howm.worlds.scenes import seeded_split as seeded_split
     from howm.worlds.scenes import split_scenes as split_scenes
     from howm.worlds.spec import WorldSpec as WorldSpec
+    from howm.worlds.tasks import TASKS as TASKS
+    from howm.worlds.tasks import Task as Task
+    from howm.worlds.tasks import make_task as make_task
     from howm.worlds.world import World as World
 else:
 

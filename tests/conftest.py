@@ -1,4 +1,4 @@
-"""Settings of Hypothesis and of processes that talk to each other, and the order of the tests.
+"""Settings of Hypothesis and of processes that talk to each other, the order of the tests, and a browser.
 
 Hypothesis draws the same examples in every run; ``--hypothesis-profile=explore`` draws new ones, and more.
 """
@@ -40,18 +40,17 @@ def forget_typed_names():
 
 
 @pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Where the screenshots go: the folder SCREENSHOTS, to be looked at."""
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def browser():
-    """Debian's Chromium, for tests that `make test-browser` runs."""
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         yield chromium
         chromium.close()
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Where screenshots go: the folder SCREENSHOTS, to be looked at."""
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

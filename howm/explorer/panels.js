@@ -28,6 +28,7 @@ function showBinding(holder, { slots, binding }, { sprites, scene, acting, all }
   ));
   const table = element("table", {}, element("caption", { class: "quiet" }, "Objects by slots"),
     element("thead", {}, element("tr", {}, element("th", { scope: "col" }, element("small", {}, "slot")), ...heads)));
+  table.style.minWidth = `${4.6 + 2.5 * count}rem`;  // many slots scroll in their own box
   if (binding !== null) {
     const rows = binding.map((row, object) => ({ row, object })).filter(({ object }) => all || scene.includes(object));
     table.append(element("tbody", {}, ...rows.map(({ row, object }) => {

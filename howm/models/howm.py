@@ -185,6 +185,7 @@ class HOWM(WorldModel):
             other = HOWM(replace(self.spec, k=k), self.config)
         other.load_state_dict(self.state_dict())
         other.hard, other.training_scenes = self.hard, self.training_scenes
+        other.reward_function = self.reward_function
         return other.to(device_of(self)).train(self.training)
 
     def _decode_appearance(self, source_slots: Float[Tensor, "B S slot"], embeddings: Float[Tensor, "B S D"]) -> Tensor:

@@ -106,6 +106,7 @@ class WorldModel(nn.Module, ABC):
     metric: Metric = EUCLIDEAN
     extractor: Extractor | None  # assign it in __init__ where the model has one
     training_scenes: SceneSet | None = None  # of a loaded model, where its data names objects
+    reward_function: "Callable[[WorldModel, State], Tensor] | None" = None  # learned beside, see `planning.reward`
 
     def __init__(self, spec: WorldSpec | None = None) -> None:
         super().__init__()
@@ -174,6 +175,10 @@ class WorldModel(nn.Module, ABC):
     def hard_binding(self, on: bool = True) -> None:
         """In evaluation, send each object's actions to one slot alone."""
         raise HowmError(f"{type(self).__name__} has no soft binding to make hard")
+
+    def reward(self, state: State) -> Float[Tensor, " B"] | None:
+        """The reward of having come to a state, where one was learned."""
+        return None if self.reward_function is None else self.reward_function(self, state)
 
     def for_scene_size(self, k: int) -> "WorldModel":
         """The same weights for scenes of k objects."""

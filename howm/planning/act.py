@@ -14,7 +14,7 @@ from howm.planning.agents import Agent
 from howm.planning.cost import REACHED
 from howm.planning.exact import shortest_plans
 from howm.planning.goal_set import GoalSet
-from howm.planning.plan import solve
+from howm.planning.plan import Surprise, solve
 from howm.planning.planners import Planner
 from howm.planning.problem import Found
 from howm.planning.view import Kind, make_view
@@ -49,11 +49,12 @@ class Outcome:
 
 @dataclass
 class _Plan:
-    """The rest of a plan, and the imagined rows that each of its actions should lead to."""
+    """The rest of a plan, and the rows that each of its actions should lead to, as the model imagines them."""
 
     actions: list[int]
     rows: list[Float[np.ndarray, "R D"]]
     unit: float
+    seen: Float[np.ndarray, "R D"]  # the rows of what was last seen
 
 
 def act(
@@ -88,6 +89,7 @@ class _Acting:
         count = len(goals)
         self.scenes, self.states = goals.scenes.copy(), goals.start.copy()
         self.plans: list[_Plan | None] = [None] * count
+        self.surprises: list[list[Surprise]] = [[] for _ in range(count)]
         self.planned, self.steps, self.imagined, self.came_true, self.calls = np.zeros((5, count), dtype=np.int64)
         self.success = goals.reached(goals.start)
         self.active = ~self.success
@@ -120,13 +122,18 @@ class _Acting:
         model = self.agent.model
         now = self.agent.observe(self.scenes[rows], self.states[rows])
         goal = self.agent.observe(self.goals.scenes[rows], self.goals.goal[rows])
-        solved = solve(model, now, goal, self.planner, self.rng, cost=self.cost, strict=self.event is None)
+        solved = solve(
+            model, now, goal, self.planner, self.rng, cost=self.cost, strict=self.event is None,
+            surprises=[self.surprises[row] for row in rows.tolist()],
+        )  # fmt: skip
         self.calls[rows] += solved.calls
+        seen = make_view(model, now, self.cost).rows(now)
         paths = _imagined(model, now, solved.found, self.cost)
         self.seconds += time.process_time() - began
-        for row, found, path, unit in zip(rows.tolist(), solved.found, paths, solved.unit.tolist(), strict=True):
-            self.plans[row] = _Plan(list(found.actions), path, unit)
-            self.active[row] = bool(found.actions)
+        for i, row in enumerate(rows.tolist()):
+            actions = list(solved.found[i].actions)
+            self.plans[row] = _Plan(actions, paths[i], float(solved.unit[i]), seen[i])
+            self.active[row] = bool(actions)
         first = rows[self.planned[rows] == 0]
         if len(first):
             self._run_open_loop(first)
@@ -159,16 +166,19 @@ class _Acting:
         seen = self.agent.observe(self.scenes[rows], self.states[rows])
         found = make_view(self.agent.model, seen, self.cost)
         plans = [plan for row in rows.tolist() if (plan := self.plans[row]) is not None]
-        expected = np.stack([plan.rows[0] for plan in plans])
-        apart = found.change(expected, found.rows(seen)) > REACHED * np.array([plan.unit for plan in plans])
+        expected, looks = np.stack([plan.rows[0] for plan in plans]), found.rows(seen)
+        apart = found.change(expected, looks) > REACHED * np.array([plan.unit for plan in plans])
         self.seconds += time.process_time() - began
         self.imagined[rows] += 1
         self.came_true[rows] += ~apart
         if self.event is None:
             self.success[rows] = self.goals.subset(rows).reached(self.states[rows])
         self.active[rows] = ~self.success[rows]
-        for row, plan, wrong in zip(rows.tolist(), plans, apart.tolist(), strict=True):
+        for row, plan, look, wrong in zip(rows.tolist(), plans, looks, apart.tolist(), strict=True):
+            if wrong:
+                self.surprises[row].append((plan.seen, plan.actions[0]))
             del plan.actions[0], plan.rows[0]
+            plan.seen = look
             if not plan.actions or (wrong and self.replan):
                 self.plans[row] = None
 

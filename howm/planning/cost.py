@@ -54,10 +54,15 @@ class Cost(ABC):
         columns = np.swapaxes(moves.effect, 2, 3)
         self.inverse = np.linalg.pinv(columns, rcond=NOISE)  # (G, M, A, D)
         self.shift = np.einsum("gmad,gmbd->gmba", self.inverse, moves.effect)  # of `along`, by each action
+        self.unknown = ~moves.effect.any(axis=3).reshape(goals, -1)  # actions that have not been seen to move anything
 
     def read(self, state: State, goal: Int[np.ndarray, " B"]) -> Reading:
         """States, each for one of the goals."""
-        rows = self.view.rows(state)[np.arange(len(goal))[:, None], self.moves.rows[goal]]
+        return self.read_rows(self.view.rows(state), goal)
+
+    def read_rows(self, rows: Float[np.ndarray, "B R D"], goal: Int[np.ndarray, " B"]) -> Reading:
+        """States of which the view's rows are known."""
+        rows = rows[np.arange(len(goal))[:, None], self.moves.rows[goal]]
         way = rows - self.target[goal]
         along = np.einsum("bmad,bmd->bma", self.inverse[goal], way)
         beside = (way - np.einsum("bmad,bma->bmd", self.moves.effect[goal], along)) / self.moves.unit[goal][
@@ -69,25 +74,30 @@ class Cost(ABC):
     def _judge(self, goal: np.ndarray, rows: np.ndarray, along: np.ndarray, beside: np.ndarray) -> Reading:
         """Add the estimate."""
 
-    @abstractmethod
     def guess(self, reading: Reading) -> Float[np.ndarray, "B C"]:
-        """The estimate after each action if nothing is in the way: without the model, to choose what to imagine."""
+        """The estimate after each action if nothing is in the way: without the model, to choose what to imagine.
+
+        An action of which nothing is known may be a step towards the goal.
+        """
+        hoped = np.maximum(reading.steps - 1, 0)[:, None]
+        return np.where(self.unknown[reading.goal], hoped, self._after(reading))
+
+    @abstractmethod
+    def _after(self, reading: Reading) -> Float[np.ndarray, "B C"]:
+        """The estimate after what each action is known to do."""
 
     def keys(self, reading: Reading) -> list[bytes]:
         """Equal for states that are the same but for errors of the model."""
         return self._keys(reading.along, reading.beside)
 
-    def guess_key(self, reading: Reading, row: int, choice: int) -> bytes:
-        """The key of a state after an action, if nothing is in the way."""
+    def guess_key(self, reading: Reading, row: int, choice: int) -> bytes | None:
+        """The key of a state after an action, if nothing is in the way; None where nothing is known of the action."""
+        if self.unknown[reading.goal[row], choice]:
+            return None
         m, a = divmod(choice, self.moves.actions.shape[2])
         along = reading.along[row].copy()
         along[m] += self.shift[reading.goal[row], m, a]
         return self._keys(along[None], reading.beside[row][None])[0]
-
-    def apart(self, one: Reading, other: Reading) -> Bool[np.ndarray, " B"]:
-        """Whether states differ by more than half a move."""
-        unit = self.moves.unit[one.goal]
-        return self.view.change(one.rows, other.rows) > REACHED * unit
 
     def _keys(self, along: np.ndarray, beside: np.ndarray) -> list[bytes]:
         # A move and its opposite share the way between them: half of it each. Twice that is an integer on a grid.
@@ -103,7 +113,7 @@ class ObjectCost(Cost):
         row_steps = np.where(self.moves.counts[goal], _rounded(raw), 0)
         return Reading(goal, rows, along, beside, row_steps, row_steps.sum(axis=1), (row_steps == 0).all(axis=1))
 
-    def guess(self, reading: Reading) -> Float[np.ndarray, "B C"]:
+    def _after(self, reading: Reading) -> Float[np.ndarray, "B C"]:
         moved = np.abs(reading.along[:, :, None] + self.shift[reading.goal]).sum(axis=3)
         after = _rounded(moved + np.sqrt(np.square(reading.beside).sum(axis=2))[..., None])
         after = np.where(self.moves.counts[reading.goal][..., None], after, 0)
@@ -120,7 +130,7 @@ class EmbeddingCost(Cost):
         steps = self.view.distances(self.target[goal], rows)[:, 0] / self.moves.unit[goal]
         return Reading(goal, rows, along, beside, steps[:, None], steps, steps < REACHED)
 
-    def guess(self, reading: Reading) -> Float[np.ndarray, "B C"]:
+    def _after(self, reading: Reading) -> Float[np.ndarray, "B C"]:
         after = reading.rows + self.moves.effect[reading.goal][:, 0]
         return self.view.distances(self.target[reading.goal], after) / self.moves.unit[reading.goal][:, None]
 

@@ -20,6 +20,7 @@ from howm.planning.moves import measure_moves
 from howm.planning.view import make_view
 
 AT_ONCE = 512  # pictures that are encoded together
+BOUND = 1e6  # of the numbers of an embedding
 DONE = 0.95  # a score from which on a learned task counts as done
 
 Score = Callable[[State], Float[Tensor, " B"]]
@@ -147,7 +148,7 @@ class ImaginedEnv(VectorEnv[Observations, Int[np.ndarray, " envs"], np.ndarray])
         assert model.spec is not None
         with torch.no_grad():
             if self.observation == "embedding":
-                return gym.spaces.Box(-np.inf, np.inf, tuple(model.embed(self._starts[:1]).shape[1:]), np.float32)
+                return gym.spaces.Box(-BOUND, BOUND, tuple(model.embed(self._starts[:1]).shape[1:]), np.float32)
             if model.draw(self._starts[:1]) is None:
                 raise HowmError(f"{type(model).__name__} cannot draw; use observation=embedding, or define draw(state)")
         return gym.spaces.Box(0, 255, (model.spec.height, model.spec.width, 3), np.uint8)

@@ -1,6 +1,6 @@
 """Plans: how to get from one picture to another, in the imagination of a model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from howm.data.privileged import Privileged
 from howm.errors import HowmError, require_int
 from howm.models.imagine import imagine
 from howm.models.world_model import State, WorldModel, device_of, evaluating
-from howm.planning.cost import make_cost
+from howm.planning.cost import Cost, make_cost
 from howm.planning.imagination import Imagination
 from howm.planning.moves import measure_moves
 from howm.planning.planners import Planner, make_planner
@@ -21,6 +21,8 @@ from howm.planning.problem import Found, Problem, at_start
 from howm.planning.view import Kind, make_view
 
 TOGETHER = 64  # goals that are planned for at once; more would hold more states in memory
+
+Surprise = tuple[Float[np.ndarray, "R D"], int]  # the view's rows of a state, and an action that failed there
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,25 @@ def solve(
     *,
     cost: Kind | None = None,
     strict: bool = True,
+    surprises: Sequence[Sequence[Surprise]] = (),
 ) -> Solved:
-    """Plans for many pairs of states of one model, which is in evaluation mode."""
+    """Plans for many pairs of states of one model, which is in evaluation mode.
+
+    ``surprises`` are, for each of them, actions that did not do what the model said: the search leaves them out there.
+    """
     if len(start) != len(goal):
         raise HowmError(f"there must be a goal for each start, got {len(goal)} goals for {len(start)} starts")
     parts = [
-        _solve(model, start[i : i + TOGETHER], goal[i : i + TOGETHER], planner, rng, cost, strict)
+        _solve(
+            model,
+            start[i : i + TOGETHER],
+            goal[i : i + TOGETHER],
+            planner,
+            rng,
+            cost,
+            strict,
+            surprises[i : i + TOGETHER],
+        )
         for i in range(0, len(start), TOGETHER)
     ]
     found = tuple(one for part in parts for one in part.found)
@@ -108,7 +123,7 @@ def solve(
 
 def _solve(
     model: WorldModel, start: State, goal: State, planner: Planner, rng: np.random.Generator, cost: Kind | None,
-    strict: bool,
+    strict: bool, surprises: Sequence[Sequence[Surprise]],
 ) -> Solved:  # fmt: skip
     view = make_view(model, start, cost)
     imagination = Imagination(model, len(start))
@@ -121,11 +136,22 @@ def _solve(
         # The cost is read by the number of the goal, so a part of the goals is a problem of its own.
         index = imagination.rows(rows)
         part = Imagination(model, len(rows))
-        reduced = Problem(part, start[index], make_cost(view, moves.subset(rows), goal[index]))
+        estimate = make_cost(view, moves.subset(rows), goal[index])
+        avoid = _avoided(estimate, [surprises[row] for row in rows.tolist()]) if surprises else ()
+        reduced = Problem(part, start[index], estimate, avoid)
         for row, one in zip(rows.tolist(), planner(reduced, rng), strict=True):
             found[row] = one
         imagination.calls[rows] += part.calls
     return Solved(tuple(found), imagination.calls, moves.unit)
+
+
+def _avoided(cost: Cost, surprises: Sequence[Sequence[Surprise]]) -> tuple[frozenset[tuple[bytes, int]], ...]:
+    """The keys of the states in which actions have failed, with these actions."""
+    found = []
+    for goal, some in enumerate(surprises):
+        keys = [cost.keys(cost.read_rows(rows[None], np.array([goal])))[0] for rows, _ in some]
+        found.append(frozenset(zip(keys, (action for _, action in some), strict=True)))
+    return tuple(found)
 
 
 def _other_objects(model: WorldModel, start: State, goal: State) -> Bool[np.ndarray, "G N"]:

@@ -11,11 +11,15 @@ from howm.planning.imagination import Imagination
 
 @dataclass(frozen=True)
 class Problem:
-    """Starts and goals, one each: planners see them through the cost, and try actions in imagination."""
+    """Starts and goals, one each: planners see them through the cost, and try actions in imagination.
+
+    ``avoid`` is experience: what was tried in the world and did not lead where the model said.
+    """
 
     imagination: Imagination
     start: State
     cost: Cost
+    avoid: tuple[frozenset[tuple[bytes, int]], ...] = ()  # of each goal: a state's key and an action that failed there
 
     def __len__(self) -> int:
         return len(self.start)

@@ -75,6 +75,7 @@ class _Batch:
 class _Node:
     batch: _Batch
     row: int
+    key: bytes
     depth: int
     parent: "_Node | None"
     choice: int
@@ -92,6 +93,7 @@ class _Tree:
     def __init__(self, problem: Problem, goal: int, config: SearchConfig) -> None:
         self.problem, self.goal, self.config = problem, goal, config
         self.choices = int((problem.cost.actions[goal] >= 0).sum())
+        self.avoid = problem.avoid[goal] if problem.avoid else frozenset()
         self.depths: dict[bytes, int] = {}
         self.queue: list[tuple[float, float, int, _Node, int | None]] = []
         self.ticket = count()
@@ -120,9 +122,11 @@ class _Tree:
                 choice, guess = node.order[node.tried], node.guess[node.tried]
                 node.tried += 1
                 self._queue_next(node)
+                if (node.key, int(self.problem.cost.actions[self.goal, choice])) in self.avoid:
+                    continue
                 reading = node.batch.reading
                 key = self.problem.cost.guess_key(reading, node.row, choice)
-                if self.depths.get(key, node.depth + 2) <= node.depth + 1:
+                if key is not None and self.depths.get(key, node.depth + 2) <= node.depth + 1:
                     self._push(LATER + node.depth + 1 + guess, guess, node, choice)
                     continue
             moves.append((self, node, choice))
@@ -132,11 +136,11 @@ class _Tree:
             self._reweigh(weight)
         return moves
 
-    def add(self, node: _Node, key: bytes, steps: float, reached: bool) -> bool:
+    def add(self, node: _Node, steps: float, reached: bool) -> bool:
         """Take a state in, unless it was reached before in as few steps."""
-        if self.depths.get(key, node.depth + 1) <= node.depth:
+        if self.depths.get(node.key, node.depth + 1) <= node.depth:
             return False
-        self.depths[key] = node.depth
+        self.depths[node.key] = node.depth
         if steps < self.best_steps:
             self.best, self.best_steps = node, steps
         if reached:
@@ -183,8 +187,8 @@ def _grow(problem: Problem, trees: list[_Tree], batch: _Batch, moves: list[_Move
     kept: list[_Node] = []
     for row, ((tree, parent, choice), key) in enumerate(zip(moves, problem.cost.keys(reading), strict=True)):
         depth = 0 if parent is None else parent.depth + 1
-        node = _Node(batch, row, depth, parent, choice, orders[row], guesses[row])
-        if tree.add(node, key, float(reading.steps[row]), bool(reading.reached[row])):
+        node = _Node(batch, row, key, depth, parent, choice, orders[row], guesses[row])
+        if tree.add(node, float(reading.steps[row]), bool(reading.reached[row])):
             kept.append(node)
     rows = np.array([node.row for node in kept], dtype=np.int64)
     batch.state, batch.reading = batch.state[problem.imagination.rows(rows)], reading[rows]

@@ -11,6 +11,8 @@ from howm.report.published import published
 from howm.report.results_folder import Measure, Results, control, ended, megabytes, minutes, score
 from howm.report.tables.beyond import negative_groups
 from howm.report.tables.entries import ENCODER, POOLS
+from howm.report.tables.planning import Key, planning_groups, success
+from howm.runs.plan_result import PlanResult
 from howm.runs.result import Pool, RunResult
 
 
@@ -54,7 +56,8 @@ ABOUT_NOTHING = (
 
 
 def draw_figures(results: Results) -> list[Figure]:
-    figures = [_by_size(results), _by_steps(results), _by_cost(results), *_curves(results), _negatives(results)]
+    figures = [_by_size(results), _by_steps(results), _by_optimal_steps(results), _by_cost(results)]
+    figures += [*_curves(results), _negatives(results)]
     return [figure for figure in figures if figure is not None]
 
 
@@ -162,6 +165,40 @@ def _by_steps(results: Results) -> Figure | None:
     note = f"MRR on unseen scenes. {ABOUT_NOTHING}"
     legend = _legend(results, everything, (NOTHING, "control"))
     return Figure("MRR by steps", note, tuple(panels), legend) if panels else None
+
+
+REACH = {"1-5": 3, "6-10": 8, "11-20": 15, "21-40": 30}  # where the lengths of plans stand on an axis
+
+
+def _by_optimal_steps(results: Results) -> Figure | None:
+    """What planning reaches, against the steps that perfect play needs: methods in full, with random beside them."""
+    panels, legend = [], {}
+    groups = planning_groups(results)
+    for world, n, k in dict.fromkeys((key[1], key[2], key[3]) for key in groups):
+        lines = []
+        for (method, *where, name), runs in groups.items():
+            if where != [world, n, k] or name != "search":
+                continue
+            parts = {method: ([run.unseen for run in runs], f"m-{method}" if method in PAPER_METHODS else "m-other-0")}
+            if method == "howm":
+                parts["random actions"] = ([run.references.get("random", {}) for run in runs], "control")
+            for title, (found, style) in parts.items():
+                shown = {at: [y for part in found if (y := success(part, b)) is not None] for b, at in REACH.items()}
+                points = tuple((float(at), mean(ys)) for at, ys in shown.items() if ys)
+                if points:
+                    named = runs[0].method_title if title == method else title
+                    lines.append(Line(named, style, points))
+                    legend[named] = style
+        if lines:
+            panels.append(draw(Chart(f"{_world_title(groups, world)}, N = {n}", "optimal steps", "success, %",
+                                     tuple(lines), tuple(map(float, REACH.values())), log_x=True,
+                                     y_range=(0, 100))))  # fmt: skip
+    note = "Goals that the planner search reaches in unseen scenes from goal pictures alone, by the steps they need."
+    return Figure("Success by optimal length", note, tuple(panels), tuple(legend.items())) if panels else None
+
+
+def _world_title(groups: dict[Key, list[PlanResult]], world: str) -> str:
+    return next(runs[0].world_title for key, runs in groups.items() if key[1] == world)
 
 
 def _nothing(runs: Sequence[RunResult], pool: Pool, steps: str) -> float | None:

@@ -8,6 +8,8 @@ from howm.errors import HowmError
 from howm.report.results_folder import Results, ended
 from howm.runs.result import setting_name
 
+GOALS = 20  # to choose one from that is shown
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -26,7 +28,9 @@ class Picture:
 def draw_pictures(folder: Path, results: Results) -> tuple[list[Picture], list[str]]:
     """Slots, bindings and predictions of one HOWM in each world, and why there are none of the others."""
     from howm.draw.figures import as_png, figures
+    from howm.draw.plan import carry_out, choose_goal, film_strip
     from howm.evaluation.episodes import fresh_episodes
+    from howm.planning.run import goal_sets
     from howm.runs.checkpoint import load_checkpoint
     from howm.runs.locate import rebuild
 
@@ -41,6 +45,9 @@ def draw_pictures(folder: Path, results: Results) -> tuple[list[Picture], list[s
             model = rebuild(checkpoint)
             data = checkpoint.record.data
             drawn = figures(model, fresh_episodes(checkpoint, 10, 0, 100).unseen, 0, 10)
+            if any(one.world == env for one in results.planning):
+                goals = goal_sets(checkpoint, GOALS)[0]
+                drawn["plan"] = film_strip(carry_out(model, goals, choose_goal(goals)))
         except HowmError as error:
             unseen.append(f"{results.world_title(env)}: {error}.")
             continue
@@ -49,6 +56,8 @@ def draw_pictures(folder: Path, results: Results) -> tuple[list[Picture], list[s
         texts = {
             "rollout": f"Ten steps in {scene}: the truth above, below what the model predicts from the first frame and "
             "the actions alone.",
+            "plan": f"A plan in {scene}, carried out without looking: the truth above, below what was imagined, and at "
+            "the right the goal, which is all that the planner was given.",
             "binding": "Two frames, their slots, the binding M of actions to slots, the bound action, and the "
             "predicted and the true state lifted to all library objects.",
         }

@@ -2,6 +2,7 @@
 
 <world>-n<N>-k<K>/<method>-seed<S>.json   status ok; or OM or failed, with the reason; also of variants of methods
 transfer/<model>-k<K>.json              a model in scenes of another number of objects
+planning/<world>-n<N>-k<K>/<method>-seed<S>-<planner>.json   goals that were reached by planning
 
 and below a folder of their own each, in the same layout as at the top:
 
@@ -19,6 +20,7 @@ from howm.errors import HowmError
 from howm.experiments.folder import results_folder
 from howm.experiments.plan import PAPER_METHODS
 from howm.report.published import PAPER_TITLES, PAPER_WORLDS
+from howm.runs.plan_result import PlanResult, read_plan_result
 from howm.runs.result import Metrics, Part, Pool, RunResult, Scores, read_result
 
 Measure = Callable[[RunResult], float | None]
@@ -44,6 +46,7 @@ class Results:
     negatives: tuple[RunResult, ...] = ()
     transfer: tuple[tuple[str, RunResult], ...] = ()
     imported: tuple[RunResult, ...] = ()
+    planning: tuple[PlanResult, ...] = ()
 
     def of(
         self, world: str, k: int | None = None, n: int | None = None, method: str | None = None
@@ -104,7 +107,14 @@ def read_results(folder: Path) -> Results:
     )
     moved = [(path.stem.rpartition("-")[0], read_result(path)) for path in sorted(root.glob("transfer/*.json"))]
     transfer = tuple((name, run) for name, run in moved if not is_imported(run))
-    return Results(own, variants, ablation, few_scenes, negatives, transfer, imported)
+    return Results(own, variants, ablation, few_scenes, negatives, transfer, imported, _planning(folder, root))
+
+
+def _planning(folder: Path, root: Path) -> tuple[PlanResult, ...]:
+    """What `howm plan` wrote with --results, and, of others, into the directories of a sweep's runs."""
+    paths = [*sorted(root.glob("planning/*-n*-k*/*.json")), *sorted(folder.glob("runs/*/*/plan-*.json"))]
+    found = {one.place(Path()): one for one in map(read_plan_result, reversed(paths))}
+    return tuple(found[place] for place in sorted(found))
 
 
 def is_imported(run: RunResult) -> bool:

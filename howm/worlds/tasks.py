@@ -20,8 +20,9 @@ from howm.registry import Registry
 from howm.worlds.library import oklab
 from howm.worlds.world import Actions, Scenes, States, World
 
-HALF = 0.5 + 1e-6  # cells within which centres count as level
-NEXT = 1.5 + 1e-6  # cells within which the centres of neighbours are
+HALF = 0.5  # cells within which centres count as level
+NEXT = 1.5  # cells within which the centres of neighbours are
+DIGITS = 6  # of positions in cells
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _centres(world: World, scenes: Scenes, state: States) -> Float[np.ndarray, "
     centres = world.centres(scenes, state)
     if centres is None:
         raise HowmError(f"{type(world).__name__} does not say where objects are; a task needs World.centres")
-    return centres / world.object_pixels
+    return np.round(centres / world.object_pixels, DIGITS)
 
 
 def _centre_of(
@@ -109,8 +110,8 @@ class BringTo(Task):
 
     def score(self, world: World, scenes: Scenes, state: States) -> Float[np.ndarray, " E"]:
         centre, there = _centre_of(_centres(world, scenes, state), scenes, self.object)
-        place = np.array(self.place) * [world.height, world.width] / world.object_pixels
-        return _nearness(np.maximum(np.abs(centre - place) - HALF, 0).sum(axis=1), there, world)
+        place = np.round(np.array(self.place) * [world.height, world.width] / world.object_pixels, DIGITS)
+        return _nearness(np.maximum(np.round(np.abs(centre - place), DIGITS) - HALF, 0).sum(axis=1), there, world)
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Beside(Task):
     def score(self, world: World, scenes: Scenes, state: States) -> Float[np.ndarray, " E"]:
         centres = _centres(world, scenes, state)
         (one, here), (two, there) = (_centre_of(centres, scenes, i) for i in (self.object, self.other))
-        apart = np.sort(np.abs(one - two), axis=1)
+        apart = np.sort(np.round(np.abs(one - two), DIGITS), axis=1)
         return _nearness(np.maximum(apart - [HALF, NEXT], 0).sum(axis=1), here & there, world)
 
 
@@ -147,26 +148,27 @@ class LineUp(Task):
 
     def score(self, world: World, scenes: Scenes, state: States) -> Float[np.ndarray, " E"]:
         centres, there = _centres(world, scenes, state), scenes >= 0
-        beyond = centres[:, None] - centres[:, :, None]  # of each object from the one that a line begins with
+        beyond = np.round(
+            centres[:, None] - centres[:, :, None], DIGITS
+        )  # of each object from the one that a line begins with
         within = (beyond >= 0) & (beyond <= HALF) & there[:, None, :, None] & there[:, :, None, None]
         return np.asarray(within.sum(axis=2).max(axis=(1, 2)) / there.sum(axis=1))
 
 
 @dataclass(frozen=True)
 class SortByColour(Task):
-    """From left to right by hue: of two objects with adjacent hues, the smaller is half a cell or more further left.
+    """From left to right by hue: of any two objects, the one of the smaller hue is half a cell or more further left.
 
     Hues are angles in OKLab, from red (0) through yellow, green and blue. Rows do not matter. The score is the share of
-    such pairs that are in order.
+    pairs that are in order.
     """
 
     def score(self, world: World, scenes: Scenes, state: States) -> Float[np.ndarray, " E"]:
-        columns = _centres(world, scenes, state)[..., 1]
-        hues = np.where(scenes >= 0, _hues(world)[scenes], np.inf)
-        order = hues.argsort(axis=1, kind="stable")
-        pairs = np.take_along_axis(scenes, order, axis=1)[:, 1:] >= 0
-        right = np.diff(np.take_along_axis(columns, order, axis=1), axis=1) >= 1 - HALF
-        return np.asarray(1 - (pairs & ~right).sum(axis=1) / np.maximum(pairs.sum(axis=1), 1))
+        columns, there = _centres(world, scenes, state)[..., 1], scenes >= 0
+        hues = _hues(world)[scenes]
+        pairs = there[:, None] & there[:, :, None] & (hues[:, None] > hues[:, :, None])
+        right = np.round(columns[:, None] - columns[:, :, None], DIGITS) >= HALF
+        return np.asarray(1 - (pairs & ~right).sum(axis=(1, 2)) / np.maximum(pairs.sum(axis=(1, 2)), 1))
 
     def check(self, world: World) -> None:
         _hues(world)

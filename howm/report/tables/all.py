@@ -6,6 +6,7 @@ from howm.report.tables.beyond import ablation_table, few_scenes_table, imported
 from howm.report.tables.entries import POOLS
 from howm.report.tables.howm import binding_table, howm_table, reach_table, segmentation_table, transfer_table
 from howm.report.tables.paper import control_table, cost_table, h1_table, mrr_table, overview
+from howm.report.tables.planning import planning_table
 
 
 def readme_tables(results: Results) -> list[Table]:
@@ -26,6 +27,7 @@ def report_tables(results: Results) -> dict[str, list[Table]]:
             *(reach_table(results), transfer_table(results), ablation_table(results), few_scenes_table(results)),
             variant_table(results),
         ],
+        "Planning": [planning_table(results)],
         "Negative sampling": [negatives_table(results)],
         "Cost": [cost_table(results, env) for env in worlds],
         "Controls": [control_table(results, env, pool) for env in worlds for pool in POOLS],

@@ -115,10 +115,10 @@ class _ComputesReward:
 class WorldGoalEnv(_ComputesReward, WorldEnv):
     """An environment whose observations are dicts of pictures: ``observation``, ``achieved_goal``, ``desired_goal``.
 
-    The goal is the end of ``goal_steps`` moves of random play from the start, so that it can be reached, or it is given:
-    ``reset(options={"scene": ids, "state": state, "goal": state})``, or ``positions`` and ``goal_positions``. The reward
-    is 1 where the picture is the goal's, else 0; with ``penalty=True`` it is 0 there and else -1. Success ends the
-    episode and is ``info["is_success"]``. Objects do not change during an episode. Else as `WorldEnv`.
+    The goal is the end of ``goal_steps`` moves of random play from the start, so that it can be reached, or it is
+    given: ``reset(options={"scene": ids, "state": state, "goal": state})``, or ``positions`` and ``goal_positions``. The
+    reward is 1 where the picture is the goal's, else 0; with ``penalty=True`` it is 0 there and else -1. Success ends
+    the episode and is ``info["is_success"]``. Objects do not change during an episode. Else as `WorldEnv`.
     """
 
     _kind = GoalEpisodes

@@ -10,7 +10,7 @@ EPISODE_STEPS = 100  # after these an episode is truncated, unless ``max_episode
 
 
 def env_id(world: str, goal: bool = False) -> str:
-    """The id of a registered world's environment: of ``rush_hour``, ``howm/RushHour-v0``, or ``howm/RushHourGoal-v0``."""
+    """The id of a world's environment: of ``rush_hour``, ``howm/RushHour-v0`` or, with goals, ``howm/RushHourGoal-v0``."""
     words = re.split(r"[^A-Za-z0-9]+", world)
     return f"howm/{''.join(word[:1].upper() + word[1:] for word in words)}{'Goal' * goal}-v0"
 
