@@ -16,7 +16,6 @@ from howm.models.registry import build_model
 from howm.models.world_model import SlotState, WorldModel
 
 TOLERANCE = 1e-4  # of the largest number of a tensor
-QUICK = ("howm-paper",)  # test_page_backend has two more; all of them are in the slow test
 SHIPPED = {"howm-shapes-n10": "shapes", "howm-rush_hour-n20": "rush_hour"}
 FREE = {"depth": {"compose": "depth"}, "infer": {"count": "infer", "max_objects": 4, "background": "picture"}}
 
@@ -50,14 +49,6 @@ def check(model, world, count, steps, folder):
 
 
 @needs_node
-@pytest.mark.parametrize("method", QUICK)
-def test_methods_compute_the_same(method, tmp_path):
-    world = make_world("shapes", n=5)
-    names = check(tiny(method, world), world, 8, 10, tmp_path)
-    assert {"encode.slots", "step.slots", "embed.embedding", "masks.masks"} <= names
-
-
-@needs_node
 def test_the_shipped_model_computes_the_same(tmp_path):
     names = check(howm.load("howm-shapes-n10"), make_world("shapes", n=10), 10, 10, tmp_path)
     assert {"draw.picture", "binding.binding"} <= names
@@ -66,7 +57,8 @@ def test_the_shipped_model_computes_the_same(tmp_path):
 @needs_node
 def test_objects_anywhere_compute_the_same(tmp_path):
     world = make_world("free", n=5)
-    check(tiny("howm", world, k=2), world, 4, 5, tmp_path)
+    fewer = {"model": {"extractor": {"kind": "anchors", "refine": 1}}}  # operations, to be exported sooner
+    check(tiny("howm", world, fewer, k=2), world, 4, 5, tmp_path)
 
 
 @needs_node
@@ -74,7 +66,8 @@ def test_objects_anywhere_compute_the_same(tmp_path):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_computes_the_same_on_many_frames(method, tmp_path):
     world = make_world("shapes", n=5)
-    check(tiny(method, world), world, 100, 10, tmp_path)
+    names = check(tiny(method, world), world, 100, 10, tmp_path)
+    assert {"encode.slots", "step.slots", "embed.embedding", "masks.masks"} <= names
 
 
 @needs_node
@@ -152,9 +145,8 @@ def test_graphs_are_plain_and_weights_are_stored_once():
     pictures, ids, _ = frames(world, 3, 1, 1)
     weights, model = Weights(), tiny("cswm-n", world)
     verbs = export_verbs(model, torch.from_numpy(pictures), torch.from_numpy(ids), weights)
-    first = json.dumps(weights.to_plain())
-    again = export_verbs(model, torch.from_numpy(pictures), torch.from_numpy(ids), weights)
-    assert json.dumps(weights.to_plain()) == first
-    assert verbs.to_plain() == again.to_plain() == json.loads(json.dumps(verbs.to_plain()))
-    assert "draw" not in verbs.graphs
+    assert verbs.to_plain() == json.loads(json.dumps(verbs.to_plain()))
+    assert set(verbs.graphs) == {"encode", "step", "embed", "masks"}  # it neither draws nor binds
+    stored = sum(tensor.numel() for tensor in weights.tensors.values())
+    assert stored <= sum(tensor.numel() for tensor in model.state_dict().values())
     assert metric_record(model) == {"kind": "euclidean"}

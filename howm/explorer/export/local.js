@@ -1,5 +1,5 @@
 "use strict";
-/* The backend of an exported page (see backend.js): world and models run in the page itself, nothing is asked of anyone. */
+/* The backend of an exported page (see backend.js): world and models run in the page itself. */
 
 const REFERENCES = 100;  // random states of the scene, of which the nearest is shown for a model that cannot draw
 const NEAR_MISSES = 20, SHOWN = 4;  // of the hard pool
@@ -148,7 +148,7 @@ class LocalBackend {
 
   encoded(mind, scene, state) { return mind.embed(mind.encode(this.world.render(scene, state), scene)); }
 
-  /* The picture whose encoding is nearest: among random states of the scene, all frames, and states next to the truth. */
+  /* The picture whose encoding is nearest: of random states of the scene, all frames, and states next to the truth. */
   nearestPicture(m, time) {
     const rollout = this.imagined[m], { mind } = rollout;
     const withEncoding = (state) => ({ state, embedding: this.encoded(mind, this.scene, state) });
@@ -159,7 +159,8 @@ class LocalBackend {
       withEncoding(this.world.step(this.scene, this.states[time], action)));
     const own = rollout.embeddings[time];
     const gap = ({ embedding }) => mind.distance(own, embedding);
-    const best = [...frames, ...aside, ...rollout.references].reduce((one, other) => (gap(other) < gap(one) ? other : one));
+    const all = [...frames, ...aside, ...rollout.references];
+    const best = all.reduce((one, other) => (gap(other) < gap(one) ? other : one));
     return this.world.render(this.scene, best.state);
   }
 
@@ -174,7 +175,7 @@ class LocalBackend {
     };
   }
 
-  /* The rank of the truth in the hard pool: the frames before, other plays from the same start, states of other scenes. */
+  /* The rank of the truth in the hard pool: frames before, other plays from the same start, states of other scenes. */
   async rank(time) {
     const { scene, world } = this, own = (state, text, embeddings) => ({ scene, state, text, embeddings });
     const plays = Array.from({ length: NEAR_MISSES }, () =>
@@ -190,7 +191,8 @@ class LocalBackend {
       const key = world.key(one.scene, one.state).join();
       return !known.has(key) && known.add(key);
     });
-    const imagined = this.imagined.map((rollout) => ({ ...rollout, own: rollout.embeddings[time], truth: rollout.truths[time] }));
+    const imagined = this.imagined.map(({ mind, embeddings, truths }) =>
+      ({ mind, own: embeddings[time], truth: truths[time] }));
     const models = [];
     for (const [m, { mind, own: query, truth }] of imagined.entries()) {
       const distance = mind.distance(query, truth), gaps = [];
@@ -233,7 +235,8 @@ class LocalBackend {
     for (let done = 1; done <= rollouts; done++) {
       if (signal?.aborted) return [];
       const scene = this.drawScene(kind, size), start = this.world.reset(scene, this.random);
-      worst = [...worst, this.tryRollout(mind, scene, start, steps)].toSorted((one, other) => other.error - one.error).slice(0, KEPT);
+      worst.push(this.tryRollout(mind, scene, start, steps));
+      worst = worst.toSorted((one, other) => other.error - one.error).slice(0, KEPT);
       progress?.(done, rollouts, worst[0].error);
       await breathe();
     }

@@ -20,7 +20,9 @@ class Mind {
     return this.run("encode", { picture: new Tensor(this.shape, picture, "uint8"), ids });
   }
 
-  step(state, action) { return this.run("step", { action: new Tensor([1], Int32Array.of(action), "int64"), ...state }); }
+  step(state, action) {
+    return this.run("step", { action: new Tensor([1], Int32Array.of(action), "int64"), ...state });
+  }
 
   embed(state) { return this.run("embed", state).embedding.data; }
 
@@ -63,9 +65,11 @@ function squaredDistance(one, other, i, j, length) {
 
 /* The least total cost of giving each row a column of its own: shortest augmenting paths (Jonker and Volgenant). */
 function leastAssignment(costs) {
-  const n = costs.length, owner = new Array(n + 1).fill(n), rows = new Float64Array(n), columns = new Float64Array(n + 1);
+  const n = costs.length, owner = new Array(n + 1).fill(n);
+  const rows = new Float64Array(n), columns = new Float64Array(n + 1);
   for (let row = 0; row < n; row++) {
-    const least = new Float64Array(n + 1).fill(Infinity), from = new Array(n + 1).fill(n), done = new Array(n + 1).fill(false);
+    const least = new Float64Array(n + 1).fill(Infinity);
+    const from = new Array(n + 1).fill(n), done = new Array(n + 1).fill(false);
     owner[n] = row;
     let column = n;
     do {

@@ -5,7 +5,7 @@ const OPERATIONS = {};
 
 const FLOATS = ["float32", "float64"];
 
-/* The dtype of one or two numbers or tensors together: a tensor of no axes or a plain number yields to one with axes. */
+/* The dtype of two numbers or tensors together: a tensor of no axes or a plain number yields to one with axes. */
 function commonDtype(one, other) {
   const tensors = [one, other].filter((value) => value instanceof Tensor);
   const first = tensors.filter((tensor) => tensor.shape.length > 0);
@@ -41,7 +41,7 @@ function combine(one, other, dtype, compute) {
   const shapes = [one, other].map((value) => (value instanceof Tensor ? value.shape : []));
   const shape = broadcastShape(...shapes);
   const made = Tensor.empty(shape, dtype), to = made.data;
-  const a = one instanceof Tensor ? one.data : [Number(one)], b = other instanceof Tensor ? other.data : [Number(other)];
+  const [a, b] = [one, other].map((value) => (value instanceof Tensor ? value.data : [Number(value)]));
   if (b.length === 1) {
     const y = b[0];
     if (a.length === to.length) {

@@ -1,8 +1,8 @@
 "use strict";
 /* Sums, products and what is made of them. Sums are kept in double precision until they are stored. */
 
-/* (rows, inner) times (inner, columns), as arrays; the result is added to `to` from `begin` on. Four rows of b are read at
-   once, so that a line is written a quarter as often. */
+/* (rows, inner) times (inner, columns), as arrays; the result is added to `to` from `begin` on. Four rows of b are read
+   at once, so that a line is written a quarter as often. */
 function multiply(a, aStart, b, bStart, rows, inner, columns, to, begin) {
   const line = new Float64Array(columns), whole = inner - (inner % 4);
   for (let r = 0; r < rows; r++) {
@@ -41,7 +41,8 @@ function bmm(a, b) {
   const [batch, rows, inner] = a.shape, columns = b.shape[2];
   const made = Tensor.empty([batch, rows, columns], a.dtype);
   for (let n = 0; n < batch; n++)
-    multiply(a.data, n * rows * inner, b.data, n * inner * columns, rows, inner, columns, made.data, n * rows * columns);
+    multiply(a.data, n * rows * inner, b.data, n * inner * columns, rows, inner, columns,
+             made.data, n * rows * columns);
   return made;
 }
 
@@ -162,7 +163,8 @@ function solve(a, b, left) {
   const vectors = b.shape.length === a.shape.length - 1;
   const n = a.shape.at(-1);
   let given = vectors ? b.reshaped([...b.shape, 1]) : b;
-  const turn = (x) => permute(x, [...x.shape.map((_, axis) => axis).slice(0, -2), x.shape.length - 1, x.shape.length - 2]);
+  const axes = a.shape.map((_, axis) => axis);
+  const turn = (x) => permute(x, [...axes.slice(0, -2), axes.length - 1, axes.length - 2]);
   const matrix = left ? a : turn(a);
   if (!left) given = turn(given);
   const columns = given.shape.at(-1), made = new Tensor(given.shape, given.data.slice(), given.dtype);

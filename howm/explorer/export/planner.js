@@ -13,7 +13,8 @@ class Planner {
 
   shown(changed) {
     const { world, scene } = this.backend;
-    return { picture: this.backend.shown(world.render(scene, this.goal)), places: this.backend.places(this.goal), changed };
+    const picture = this.backend.shown(world.render(scene, this.goal));
+    return { picture, places: this.backend.places(this.goal), changed };
   }
 
   start() {
@@ -33,7 +34,7 @@ class Planner {
     return this.shown(true);
   }
 
-  /* The first model sees the last frame and the goal as pictures, and expands the imagined state nearest to the goal. */
+  /* The first model sees the last frame and the goal as pictures; the imagined state nearest to it is expanded. */
   async plan() {
     const { world, scene, states } = this.backend, [{ mind }] = this.backend.imagined;
     if (this.goal === null) throw new Error("There is no goal to plan for yet; start one first.");

@@ -1,5 +1,5 @@
 "use strict";
-/* NumPy's default generator (PCG64 seeded by a SeedSequence), for looks that worlds draw from seeds: the same numbers. */
+/* NumPy's default generator (PCG64 seeded by a SeedSequence), for looks that worlds draw from seeds. */
 
 const U32 = 0xffffffff, U64 = (1n << 64n) - 1n, U128 = (1n << 128n) - 1n;
 

@@ -1,6 +1,6 @@
 "use strict";
 /* How worlds of boxes look: antialiased sprites drawn in integer arithmetic (howm/worlds/sprites.py) over a background
-   that a camera sees (howm/worlds/backgrounds.py). Single-precision steps are rounded as NumPy's are: the same bytes. */
+   that a camera sees (howm/worlds/backgrounds.py). Single-precision numbers are rounded as NumPy rounds them. */
 
 const ONE = 256;  // of an opaque pixel
 const NOTHING = [0, 0, 0];
@@ -22,8 +22,8 @@ class Sprites {
     const first = (item * this.turns + turn) * area;
     const texel = (y, x) => this.coverage[first + y * side + x];
     const shifted = (value, y, x) => {
-      const left = between(value(y, x), value(y + 1, x), down), other = between(value(y, x + 1), value(y + 1, x + 1), down);
-      return between(left, other, right);
+      const column = (at) => between(value(y, at), value(y + 1, at), down);
+      return between(column(x), column(x + 1), right);
     };
     const at = (y, x) => {
       const alpha = shifted(texel, y, x), quantised = roundEven(alpha);
@@ -132,7 +132,8 @@ class Background {
       for (let y = 0; y < height; y++)
         for (let x = 0; x < width; x++) {
           const from = which * size + 3 * (((down + y) % height) * width + ((right + x) % width));
-          for (let c = 0, i = 3 * (y * width + x); c < 3; c++, i++) picture[i] = clipped(picture[i] + this.bank[from + c]);
+          const to = 3 * (y * width + x);
+          for (let c = 0; c < 3; c++) picture[to + c] = clipped(picture[to + c] + this.bank[from + c]);
         }
     }
     return picture;
