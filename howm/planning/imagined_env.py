@@ -23,7 +23,7 @@ AT_ONCE = 512  # pictures that are encoded together
 BOUND = 1e6  # of the numbers of an embedding
 DONE = 0.95  # a score from which on a learned task counts as done
 
-Score = Callable[[State], Float[Tensor, " B"]]
+Score = Callable[[State], Tensor]  # (B,)
 Observations = Shaped[np.ndarray, "envs ..."]
 
 

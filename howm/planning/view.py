@@ -77,7 +77,9 @@ class EmbeddingView(View):
     def change(self, rows: Rows, after: Rows) -> Float[np.ndarray, " B"]:
         return self.distances(rows, after)[:, 0]
 
-    def distances(self, rows: Rows, others: Rows) -> Float[np.ndarray, "B P"]:
+    def distances(
+        self, rows: Float[np.ndarray, "B 1 D"], others: Float[np.ndarray, "B P D"]
+    ) -> Float[np.ndarray, "B P"]:
         """By the metric, of the one row of each state to several others."""
         found = self.model.metric.pairwise(torch.from_numpy(rows), torch.from_numpy(np.ascontiguousarray(others)))
         return np.asarray(found.numpy()[:, 0])

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import howm
 from howm.cli.main import main
@@ -53,8 +54,8 @@ class Forgetful(howm.WorldModel):
     def step(self, state, action):
         lost = self.forgotten(action // self.spec.actions_per_object)
         after = self.inner.step(state, action)
-        rows = np.arange(len(action)) + len(action) * lost.numpy()
-        return type(state).join([after, state])[rows.tolist()]
+        rows = torch.arange(len(action)) + len(action) * lost
+        return type(state).join([after, state])[rows]
 
     def embed(self, state):
         return self.inner.embed(state)
