@@ -224,7 +224,7 @@ def test_a_second_model_beside_it(stage, open_page, pictures):
         assert page.locator("#imagined-1").locator("..").get_attribute("class") == "frame nearest"
         page.wait_for_selector(".rivals")
         distances = [page.locator(f"#imagined-text-{m}").text_content().split()[1] for m in (0, 1)]
-        assert page.locator("#rank .rivals b").first.text_content() == distances[0]
+        until(page, f"document.querySelector('#rank .rivals b').textContent === '{distances[0]}'")
         page.locator("#tabs label").nth(1).click()
         until(page, f"document.querySelector('#rank .rivals b').textContent === '{distances[1]}'")
         until(page, "document.querySelectorAll('#binding thead canvas').length === 5")
