@@ -24,14 +24,15 @@ def in_options(message: str, parser: argparse.ArgumentParser | None) -> str:
     """An error of the library, whose Python arguments are in backticks, in the words of a command's options."""
     known = parser._option_string_actions if parser else {}
 
-    def option(found: re.Match[str]) -> str:
-        name, value = f"--{found['name'].lower().replace('_', '-')}", found["value"] or ""
-        if name not in known:
+    def in_option(found: re.Match[str]) -> str:
+        option, value = f"--{found['name'].lower().replace('_', '-')}", found["value"] or ""
+        name = next((one for one in (option, f"{option}s") if one in known), None)  # a sweep takes several
+        if name is None:
             return found[0]
         return name if value in ("", "True") else f"{name} {value}"
 
-    message = re.sub(r"`howm\.(?P<name>[A-Z]+)S\.allow\('(?P<value>[^'`]+)'\)`", option, message)
-    return re.sub(r"`(?P<name>[a-z][a-z_]*)(?:=(?P<value>[^`\s]+))?`", option, message)
+    message = re.sub(r"`howm\.(?P<name>[A-Z]+)S\.allow\('(?P<value>[^'`]+)'\)`", in_option, message)
+    return re.sub(r"`(?P<name>[a-z][a-z_]*)(?:=(?P<value>[^`\s]+))?`", in_option, message)
 
 
 def whole_number(least: int) -> Callable[[str], int]:

@@ -224,7 +224,7 @@ def test_changed_or_lost_data_is_named(run, tmp_path):
         with pytest.raises(HowmError, match="is not the data that"):
             evaluate_run(str(run), steps=[1])
         data.unlink()
-        with pytest.raises(HowmError, match="--fresh-seed"):
+        with pytest.raises(HowmError, match="`fresh_seed=SEED`"):
             evaluate_run(str(run), steps=[1])
     finally:
         data.write_bytes(good)

@@ -71,7 +71,7 @@ def test_matching_broadcasts_over_batches_and_refuses_pools_that_take_hours():
     found = matched_distance(a, b, 3)
     assert found.shape == (5, 1, 3)
     assert torch.equal(found[2], matched_distance(a[2], b[2], 3))
-    with pytest.raises(HowmError, match="--episodes 500"):
+    with pytest.raises(HowmError, match="`episodes=500`"):
         matched_distance(torch.zeros(1, 6), torch.zeros(2001, 6), 3)
 
 
