@@ -49,7 +49,9 @@ class _Pool:
             simulated = world.step(scene_ids, simulated, action)
         shown = np.concatenate([states[:, : k + 1], ends, simulated[:, None]], axis=1)  # (E, k+1+C+1, K, F)
         keys = [_state_keys(world, scene_ids[rows], shown[rows]) for rows in chunks(len(rollouts), _AT_ONCE)]
-        labels = _label_rows(np.concatenate(keys)).reshape(shown.shape[:2])
+        words = max(some.shape[1] for some in keys)  # where scenes differ in size, of the largest
+        padded = [np.pad(some, ((0, 0), (0, words - some.shape[1])), constant_values=-1) for some in keys]
+        labels = _label_rows(np.concatenate(padded)).reshape(shown.shape[:2])
         extra_labels = np.delete(labels, [k, -1], axis=1)
         near = np.concatenate([states[:, :k], ends], axis=1)
         extra_labels[_too_close(world, scene_ids, near, states[:, k])] = PADDING

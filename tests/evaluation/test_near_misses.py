@@ -50,6 +50,15 @@ def test_leaving_out_and_permuting_episodes_changes_no_near_miss(world):
         assert np.array_equal(part, whole[rows])
 
 
+def test_states_of_several_sizes_are_labelled_alike_however_they_are_divided(monkeypatch):
+    rollouts = Rollouts(episodes_of("grand"))
+    whole = _Pool.make(rollouts, 3)
+    monkeypatch.setattr("howm.evaluation.pools._AT_ONCE", 4)  # few enough for one size alone
+    parts = _Pool.make(rollouts, 3)
+    assert np.array_equal(parts.labels, whole.labels)
+    assert np.array_equal(parts.kept, whole.kept)
+
+
 def test_plays_in_scenes_of_several_sizes_are_drawn_row_by_row(monkeypatch):
     """Not one after the other, which takes a hundred times as long."""
     rollouts = Rollouts(episodes_of("grand"))
