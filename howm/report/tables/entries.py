@@ -81,15 +81,11 @@ def notes(runs: Sequence[RunResult]) -> str:
     sizes = {(run.name, run.references) for run in ended(runs)}
     several = {name for name, size in sizes if any(other == name and size != its for other, its in sizes)}
     for run in ended(runs):
-        where = f" in {run.world_title}, K={run.k}" if run.name in several else ""
+        where = f" ({run.world_title} with K={run.k})" if run.name in several else ""
         pools.setdefault(run.references, set()).add(f"{run.name}{where}")
     if len(pools) > 1:
         most = max(pools, key=lambda size: len(pools[size]))
-        parts = [
-            f"{' and '.join(sorted(pools[size])) if several else ', '.join(sorted(pools[size]))} among {size:,}"
-            for size in sorted(pools)
-            if size != most
-        ]
+        parts = [f"{', '.join(sorted(pools[size]))} among {size:,}" for size in sorted(pools) if size != most]
         said.append(f"References differ: {'; '.join(parts)}; the others among {most:,}.")
     versions = {run.evaluation_version or 0 for run in ended(runs)}
     for version in sorted(versions - {max(versions, default=0)}):
