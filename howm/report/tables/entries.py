@@ -78,8 +78,11 @@ def notes(runs: Sequence[RunResult]) -> str:
     if any(run.n == run.k for run in runs):
         said.append("At N = K there is one scene, so nothing is unseen.")
     pools: dict[int, set[str]] = {}
+    sizes = {(run.name, run.references) for run in ended(runs)}
+    several = {name for name, size in sizes if any(other == name and size != its for other, its in sizes)}
     for run in ended(runs):
-        pools.setdefault(run.references, set()).add(run.name)
+        where = f" ({run.world_title} with K={run.k})" if run.name in several else ""
+        pools.setdefault(run.references, set()).add(f"{run.name}{where}")
     if len(pools) > 1:
         most = max(pools, key=lambda size: len(pools[size]))
         parts = [f"{', '.join(sorted(pools[size]))} among {size:,}" for size in sorted(pools) if size != most]

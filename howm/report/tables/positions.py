@@ -2,7 +2,7 @@
 
 from howm.report.results_folder import Measure, Results, diagnosed, ended, lost_to, score
 from howm.report.table import Cell, Column, Table
-from howm.report.tables.entries import LEGEND, STEPS, cell, costs, notes, scores, steps_of, worst
+from howm.report.tables.entries import LEGEND, STEPS, cell, costs, scores, steps_of, worst
 from howm.runs.result import RunResult
 
 _STAGES = ("extraction", "binding", "transition")
@@ -47,7 +47,7 @@ def positions_table(results: Results) -> Table:
         "Unseen scenes, MRR in percent. Objects of which less than a quarter is visible do not count in extraction; of "
         "those that are known, hidden ones do."
     )
-    return Table("Objects anywhere", f"{note} {LEGEND} {notes(found)}".strip(), columns, tuple(rows), 4)
+    return Table("Objects anywhere", f"{note} {LEGEND}", columns, tuple(rows), 4)
 
 
 def _references(runs: list[RunResult]) -> Cell:
