@@ -21,8 +21,12 @@ BEAM, WIDER = 16, 16  # states kept of a layer at first, and how many times more
 SLACK = 40  # steps beyond the first bound after which a search gives up
 
 
-def shortest_plans(world: World, scenes: Scenes, start: States, goal: States, *, max_nodes: int = MAX_NODES) -> Plans:
+def shortest_plans(
+    world: World, scenes: np.ndarray, start: np.ndarray, goal: np.ndarray, *, max_nodes: int = MAX_NODES
+) -> Plans:
     """The shortest sequence of library actions from each start to its goal, by search on the true states.
+
+    ``scenes`` are (G, K), states (G, K, F).
 
     After ``max_nodes`` states, for one goal and one bound, a plan is no longer proven to be shortest.
     """

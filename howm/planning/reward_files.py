@@ -46,7 +46,7 @@ def save_reward(head: RewardHead, path: str | os.PathLike[str]) -> None:
     about = _About(VERSION, head.n, head.size, head.config, task)
     with atomic_write(Path(path)) as temporary:
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}
-        save_file(weights, temporary, metadata={"howm_reward": json.dumps(to_plain(about))})
+        save_file(weights, temporary, metadata={"howm": json.dumps(to_plain(about))})
 
 
 def load_reward(path: str | os.PathLike[str]) -> RewardHead:
@@ -54,7 +54,7 @@ def load_reward(path: str | os.PathLike[str]) -> RewardHead:
     require_file(path, REMEDY)
     try:
         with safe_open(path, framework="pt") as file:
-            said = (file.metadata() or {}).get("howm_reward")
+            said = (file.metadata() or {}).get("howm")
             if said is None:
                 raise HowmError("it is not a reward head")
             about = from_plain(_About, parse_json(said, path, REMEDY))

@@ -19,6 +19,9 @@ from howm.experiments.folder import Sweep
 from howm.experiments.plan import SweepConfig
 from howm.files import file_hash
 from howm.hub.share import push
+from howm.planning.goals import load_goals, make_goals, save_goals
+from howm.planning.reward import RewardConfig, fit_to_rewards
+from howm.planning.reward_files import load_reward, save_reward
 from howm.report.figures import draw_figures, glance
 from howm.report.formats import FORMATS
 from howm.report.html import to_html
@@ -77,6 +80,14 @@ def prepare(folder: Path) -> None:
         train_run(configure(method, "cpu", groups), data, path, data_path=str(folder / "shapes.h5"),
                   data_hash=file_hash(folder / "shapes.h5"))  # fmt: skip
         evaluate_run(path, out=path / "results.json", steps=(1, 2))
+    for world in ("shapes", "free"):
+        made = load_dataset(folder / f"{world}.h5")
+        assert made.world is not None and made.split is not None  # noqa: PT018
+        save_goals(make_goals(made.world, made.split, per_bucket=3, buckets=["1-5"]), folder / f"goals-{world}.h5")
+    model = rebuild(load_checkpoint(folder / "cswm-n" / "best.safetensors"))
+    config = RewardConfig(hidden=4, identity=2, steps=1)
+    head = fit_to_rewards(model, data.train.observe(np.arange(4), 0), np.zeros(4), config=config)
+    save_reward(head, folder / "reward.safetensors")
     push(folder / "howm", "someone/howm", dry_run=folder / "hub")
     (folder / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
     (folder / "training.yaml").write_text(TRAINING, encoding="utf-8")
@@ -97,6 +108,15 @@ def _dataset(at: Path) -> None:
 def _cswm(at: Path) -> None:
     import_cswm(at / "file", at / "cswm-eval.h5", None, 5, 2).certificate()
     import_cswm(at / "cswm-train.h5", at / "file", None, 5, 2).certificate()
+
+
+def _goals(at: Path) -> None:
+    goals = load_goals(at / "file")
+    goals.summary(), goals.goal_pictures(), goals.reached(goals.start)
+
+
+def _reward(at: Path) -> None:
+    load_reward(at / "file")
 
 
 def _checkpoint(at: Path) -> None:
@@ -161,6 +181,8 @@ READERS: Mapping[str, Reader] = {
                             ("cswm-train.h5", "cswm-eval.h5")),
     "checkpoint": Reader(_checkpoint, tuple((f"{run}/{name}.safetensors", "file", mutate.damage_safetensors)
                                             for run in ("howm", "cswm-n") for name in ("best", "last"))),
+    "goals": Reader(_goals, tuple((f"goals-{name}.h5", "file", mutate.damage_hdf5) for name in ("shapes", "free"))),
+    "reward head": Reader(_reward, (("reward.safetensors", "file", mutate.damage_safetensors),)),
     "results.json": Reader(_results, (("howm/results.json", RESULT, mutate.damage_json),)),
     "metrics.jsonl": Reader(_metrics, (("howm/metrics.jsonl", "metrics.jsonl", mutate.damage_lines),),
                             ("howm/config.yaml",)),

@@ -107,7 +107,7 @@ def test_bad_files_are_one_line(head, tmp_path):
     save_reward(head, path)
     weights = load_file(path)
     with safe_open(path, framework="pt") as file:
-        about = json.loads(file.metadata()["howm_reward"])
+        about = json.loads(file.metadata()["howm"])
     for changes, words in (
         ({"version": 9}, "version 9"),
         ({"size": 10**9}, "must be in 1-"),
@@ -115,11 +115,11 @@ def test_bad_files_are_one_line(head, tmp_path):
         ({"task": {"name": "os:system"}}, "is not one of"),
         ({"more": 1}, "unknown key more"),
     ):
-        save_file(weights, path, metadata={"howm_reward": json.dumps(about | changes)})
+        save_file(weights, path, metadata={"howm": json.dumps(about | changes)})
         with pytest.raises(HowmError, match=words):
             load_reward(path)
     broken = weights | {"mean": torch.full_like(weights["mean"], torch.nan)}
-    save_file(broken, path, metadata={"howm_reward": json.dumps(about)})
+    save_file(broken, path, metadata={"howm": json.dumps(about)})
     with pytest.raises(HowmError, match="finite"):
         load_reward(path)
     save_file(weights, path)

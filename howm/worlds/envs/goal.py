@@ -53,7 +53,7 @@ class GoalEpisodes(_Episodes):
             names = {"goal": "state", "goal_positions": "positions"}
             described = {"scene": options["scene"]} | {names[name]: value for name, value in given.items()}
             wanted = self._read_options(described)[1]
-        self.shown[rows] = self.render(rows)
+        self.shown[rows] = self.world.render(self.ids[rows], self.state[rows])
         for row in rows.tolist():
             self.goals[row] = self._draw_goal(row, rngs[row]) if wanted is None else self._picture(row, wanted)
         same = same_pictures(self.shown[rows], self.goals[rows])
