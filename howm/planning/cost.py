@@ -132,7 +132,8 @@ class EmbeddingCost(Cost):
 
     def _after(self, reading: Reading) -> Float[np.ndarray, "B C"]:
         after = reading.rows + self.moves.effect[reading.goal][:, 0]
-        return self.view.distances(self.target[reading.goal], after) / self.moves.unit[reading.goal][:, None]
+        apart = self.view.distances(self.target[reading.goal], after)
+        return np.asarray(apart / self.moves.unit[reading.goal][:, None])
 
 
 def make_cost(view: View, moves: Moves, goal: State) -> Cost:

@@ -48,7 +48,7 @@ def measure_moves(imagination: Imagination, view: View, start: State, goal: Stat
     children, sizes = tries.take(start, index, index, action)
     at_goal, tried = np.nonzero((shown & seen).repeat(per, axis=1))
     tries.take(goal, at_goal, at_goal, tried)
-    able = tries.moves.reshape(goals, n, per).any(axis=2) if here is None else seen
+    able = np.asarray(tries.moves.reshape(goals, n, per).any(axis=2)) if here is None else seen
     for _ in range(ROUNDS):
         unknown = able.repeat(per, axis=1) & ~tries.moves
         moved = sizes > MOVES * tries.size.max(axis=1)[index]
@@ -109,5 +109,5 @@ def _retries(
         for action in np.flatnonzero(unknown[g]):
             own_first = children[np.argsort(actor[children] != action // per_object, kind="stable")]
             found += [(int(child), int(action)) for child in own_first[:RETRIES]]
-    child, action = np.array(found, dtype=np.int64).reshape(-1, 2).T
-    return child, action
+    pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]

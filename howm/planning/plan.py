@@ -131,7 +131,7 @@ def _solve(
     problem = Problem(imagination, start, make_cost(view, moves, goal))
     found = at_start(problem)
     hopeless = _other_objects(model, start, goal).any(axis=1) & strict | (moves.actions < 0).all(axis=(1, 2))
-    rows = np.flatnonzero(~hopeless & [not one.reached for one in found])
+    rows = np.flatnonzero(~np.asarray(hopeless) & np.array([not one.reached for one in found]))
     if len(rows):
         # The cost is read by the number of the goal, so a part of the goals is a problem of its own.
         index = imagination.rows(rows)

@@ -95,10 +95,10 @@ def notes(runs: Sequence[RunResult]) -> str:
     if knowing:
         said.append(f"Privileged, given which objects are in the scene: {', '.join(knowing)}.")
     lost: dict[tuple[str, str], list[str]] = {}
-    several = len({run.world for run in runs}) > 1
+    worlds = len({run.world for run in runs}) > 1
     for run in runs:
         if run.status != "ok":
-            name = f"{run.name}, {f'{run.world_title}, ' * several}N={run.n}"
+            name = f"{run.name}, {f'{run.world_title}, ' * worlds}N={run.n}"
             lost.setdefault((name, _reason(run)), []).append(str(run.seed))
     said += [f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}." for (name, why), seeds in lost.items()]
     return " ".join(said)
