@@ -1,7 +1,7 @@
 """Near misses drawn for each query from its own content, whatever other queries stand beside it.
 
 Each query has a stream of random numbers, named by its scene, its start, its actions and the seed of the evaluation.
-So permuting, leaving out or batching episodes changes the near misses of no other query. A world plays many rows at once and
+So permuting, leaving out or batching episodes changes no near misses of the others. A world plays many rows at once and
 asks one generator for numbers; `RowStreams` answers every row from its own stream.
 """
 
