@@ -293,6 +293,7 @@ def test_the_ladder_has_worlds_beside_each_other_and_ends_with_the_controls(tmp_
     ]
     assert "N=10, K=5; grand with K=3-7" in table.note
     assert "cswm-n, howm 20; 1 seed." in table.note
+    assert "Not run: rush_hour, push, team, classes, layers, textured, changing." in table.note
     assert "cswm-n, grand, N=10, seed 0: failed" in table.note
     assert ladder_table(results, "1").title != table.title
 

@@ -28,8 +28,7 @@ def readme_tables(results: Results) -> list[Table]:
 
 def world_tables(results: Results) -> list[Table]:
     """Those of the docs' page of worlds."""
-    tables = (ladder_table(results, "1"), ladder_table(results, "5"), split_table(results))
-    return [table for table in tables if table.rows]
+    return [ladder_table(results, "1"), ladder_table(results, "5"), split_table(results)]
 
 
 def report_tables(results: Results) -> dict[str, list[Table]]:

@@ -49,7 +49,7 @@ def ladder_table(results: Results, steps: str = "5") -> Table:
     note = (
         f"MRR in percent in the hard pool after {steps} step{'s' * (steps != '1')}, unseen scenes; {_sizes(runs)}. "
         f"{_budget(runs)} do_nothing predicts no change, with the encoder of {ENCODER}; oracle is the true dynamics. "
-        f"{LEGEND} {notes(runs)}"
+        f"{LEGEND} {_not_run(worlds)}{notes(runs)}"
     )
     title = f"Where the methods stand on the ladder, {steps} step{'s' * (steps != '1')} ahead"
     return Table(title, note.strip(), columns, tuple(rows))
@@ -81,7 +81,8 @@ def split_table(results: Results) -> Table:
         f"MRR in percent in the hard pool, unseen scenes; gap: training scenes minus unseen ones after 5 steps; "
         f"{setting(runs)}. Scenes: {counts}. {_budget(runs)} {notes(runs)}"
     )
-    return Table("Splits that tell composition from memory", note.strip(), tuple(columns), tuple(rows))
+    said = note.strip() if runs else "Nothing has been run."
+    return Table("Splits that tell composition from memory", said, tuple(columns), tuple(rows))
 
 
 def other_splits_table(results: Results) -> Table:
@@ -100,6 +101,11 @@ def other_splits_table(results: Results) -> Table:
         rows.append((*head, *pools, gap(runs), *costs(runs)))
     note = f"MRR in percent, unseen scenes. {notes(results.others)}".strip()
     return Table("Other splits and sizes of scenes", note, columns, tuple(rows), 5)
+
+
+def _not_run(worlds: Sequence[str]) -> str:
+    lacking = [world for world in LADDER if world not in worlds]
+    return f"Not run: {', '.join(lacking)}. " if lacking else ""
 
 
 def _without_model(runs: Sequence[RunResult], name: str, steps: str) -> Cell:
