@@ -26,8 +26,8 @@ from howm.runs.checkpoint import load_checkpoint
 from howm.version import __version__
 
 KILLS_A_TRIAL = 3
-LOADED_LATE = ("accelerate", "howm.draw.figures", "howm.evaluation.run", "howm.experiments.engines", "howm.report.page",
-               "howm.training.run", "jinja2", "matplotlib.figure", "scipy.optimize", "torch._dynamo")  # fmt: skip
+LOADED_LATE = ("accelerate", "howm.draw.figures", "howm.evaluation.run", "howm.experiments.engines",
+               "howm.planning.run", "howm.report.page", "howm.training.run", "jinja2", "matplotlib.figure", "scipy.optimize", "torch._dynamo")  # fmt: skip
 TINY = [f"{group}.{key}={value}" for group in ("represent", "train")
         for key, value in (("steps", 20), ("batch", 32), ("check_every", 5), ("log_every", 5))]  # fmt: skip
 MODEL = ["model.hidden=16", "model.extractor.hidden=16", "model.extractor.features=16"]
@@ -63,6 +63,17 @@ def _result(path: Path) -> Any:
     return {key: value for key, value in json.loads(path.read_text(encoding="utf-8")).items() if key not in UNCLOCKED}
 
 
+def _plan(path: Path) -> Any:
+    """What `howm plan` wrote, without the time it took."""
+
+    def unclocked(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {key: unclocked(part) for key, part in value.items() if key not in (*UNCLOCKED, "cpu_seconds")}
+
+    return unclocked(json.loads(path.read_text(encoding="utf-8")))
+
+
 def _sweep(at: Path) -> dict[str, Any]:
     folder = at / "sweep"
     found = {str(path.relative_to(at)): _result(path) for path in sorted(folder.glob("results/*/*.json"))}
@@ -81,7 +92,7 @@ def scenarios(good: Path) -> dict[str, Scenario]:
         "data make": Scenario(
             0.2, lambda at: [*_make(at / "data.h5", 3_000), "--force"], lambda at: _hash(at / "data.h5")
         ),
-        "train, both phases": Scenario(0.3, train, lambda at: _weights(at / "run")),
+        "train, both phases": Scenario(0.25, train, lambda at: _weights(at / "run")),
         "train, shared extractor": Scenario(
             0.15, lambda at: train(at, "--extractor", str(good / "slots")), lambda at: _weights(at / "run")
         ),
@@ -93,8 +104,12 @@ def scenarios(good: Path) -> dict[str, Scenario]:
             _sweep,
         ),
         "eval": Scenario(
-            0.15, lambda at: ["eval", str(at / "run"), "--steps", "1", "5"],
+            0.1, lambda at: ["eval", str(at / "run"), "--steps", "1", "5"],
             lambda at: _result(at / "run/results.json"), "run",
+        ),
+        "plan": Scenario(
+            0.1, lambda at: ["plan", str(at / "run"), "--planner", "greedy", "--goals", "20", "--no-references"],
+            lambda at: {path.name: _plan(path) for path in (at / "run").glob("plan-*.json")}, "run",
         ),
         "report": Scenario(
             0.15, lambda at: ["report", str(at), "-o", str(at / "report.html")],
