@@ -24,6 +24,7 @@ from howm.report.tables.entries import notes
 from howm.report.tables.ladder import ladder_table, split_table
 from howm.report.tables.paper import glance
 from howm.report.tables.scores import score_table
+from howm.runs.plan_result import read_plan_result
 from howm.runs.result import read_result, result_from_json, write_result
 
 ROOT = Path(__file__).parents[2]
@@ -354,8 +355,10 @@ def test_a_record_survives_its_file(tmp_path):
 
 def test_the_committed_results_are_records():
     results = ROOT / "results"
-    paths = [*results.rglob("*-n*-k*/*.json"), *results.glob("transfer/*.json")]
+    plans = [*results.glob("planning/*-n*-k*/*.json")]
+    paths = {*results.rglob("*-n*-k*/*.json"), *results.glob("transfer/*.json")}.difference(plans)
     assert len(paths) >= 130
+    assert {read_plan_result(path).planner for path in plans} >= {"search"}
     assert {read_result(path).status for path in paths} == {"ok"}
 
 

@@ -27,7 +27,8 @@ from howm.version import __version__
 
 KILLS_A_TRIAL = 3
 LOADED_LATE = ("accelerate", "howm.draw.figures", "howm.evaluation.run", "howm.experiments.engines",
-               "howm.planning.run", "howm.report.page", "howm.training.run", "jinja2", "matplotlib.figure", "scipy.optimize", "torch._dynamo")  # fmt: skip
+               "howm.planning.run", "howm.report.page", "howm.training.run", "jinja2",
+               "matplotlib.figure", "scipy.optimize", "torch._dynamo")  # fmt: skip
 TINY = [f"{group}.{key}={value}" for group in ("represent", "train")
         for key, value in (("steps", 20), ("batch", 32), ("check_every", 5), ("log_every", 5))]  # fmt: skip
 MODEL = ["model.hidden=16", "model.extractor.hidden=16", "model.extractor.features=16"]
