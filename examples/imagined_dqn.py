@@ -1,7 +1,7 @@
 """A DQN that learns in the imagination of a world model, and is then tried in the real world in unseen scenes.
 
 The task: bring object 0 to the middle. The model and the reward head on it have seen training scenes only; the DQN has
-seen nothing but imagined embeddings. ``python examples/imagined_dqn.py`` takes about a minute on one core.
+seen nothing but imagined embeddings. ``python examples/imagined_dqn.py`` takes a few minutes on one core.
 """
 
 import copy

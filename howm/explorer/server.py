@@ -62,7 +62,7 @@ class ExplorerServer(ThreadingHTTPServer):
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise HowmError(f"port {port} cannot be used: {reason}; choose another --port, or leave it out") from None
+            raise HowmError(f"port {port} cannot be used: {reason}; choose another `port`, or leave it out") from None
 
     @property
     def url(self) -> str:

@@ -163,7 +163,7 @@ def open_stage(
             raise HowmError(f"--data {data} needs a run, whose training scenes are known; give a run, not a model")
         stored = stored_episodes(checkpoints[0], data)
         if stored.unseen.states is None:
-            raise HowmError(f"{data} holds imported pictures, whose world is unknown; leave out --data")
+            raise HowmError(f"{data} holds imported pictures, whose world is unknown; leave out `data`")
     subjects = [_subject(one, checkpoint) for one, checkpoint in zip(runs, checkpoints, strict=True)]
     record = None if checkpoints[0] is None else checkpoints[0].record.data
     title = world_title(type(worlds[0]).__name__ if record is None else record.world)

@@ -170,8 +170,9 @@ class STOVE(WorldModel):
         return place(torch.cat([torch.sigmoid(colour) * alpha, alpha], dim=2), centre, self.size)
 
     def _paint(self, sprites: Patches) -> Picture:
+        batch = len(sprites.values)
         order = torch.arange(self.spec.k, 0, -1, device=self.background.device, dtype=self.background.dtype)
-        return sprites.painted(self.background, order.expand(len(sprites.values), -1))
+        return sprites.painted(self.background.expand(batch, -1, -1, -1), order.expand(batch, -1))
 
     def _predict(self, slots: Float[Tensor, "B K D"], action: Int[Tensor, " B"]) -> Float[Tensor, "B K D"]:
         actions = broadcast_actions(action, self.spec, slots.shape[1]).to(slots.dtype)

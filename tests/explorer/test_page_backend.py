@@ -112,7 +112,7 @@ def test_the_page_runs_its_own_scripts_only(data):
     [
         ("howm-rush_hour-n20", "page.txt", None, "ends in .html"),
         ("howm-rush_hour-n20", "page.html", [40], "scenes of 40 objects cannot be played"),
-        ("nowhere", "page.html", None, "nowhere holds no trained model"),
+        ("nowhere", "page.html", None, "nowhere is not there"),
     ],
 )
 def test_what_cannot_be_exported_is_said_and_nothing_is_written(run, name, sizes, words, tmp_path):

@@ -161,7 +161,7 @@ def test_hidden_objects_say_little_against_two_states_being_the_same() -> None:
 
 
 def test_a_trained_model_can_be_asked_to_count(data: Dataset) -> None:
-    model = tiny()
+    model = tiny(count="given")
     assert model.extractor is not None
     model.extractor.gain_threshold.fill_(1e9)
     pictures = torch.from_numpy(data.eval.observe(np.arange(4), 0))

@@ -1,5 +1,6 @@
 """STOVE: what it infers explains the picture, its filter multiplies two Gaussians, and it keeps the contract."""
 
+import numpy as np
 import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
@@ -54,7 +55,7 @@ def test_short_training_finds_the_objects(data, tmp_path):
     found = segmentation(model, data.eval)
     assert found is not None
     assert found.foreground_ari > 80
-    first = torch.from_numpy(data.eval.observe(range(4), 0)) / 255
+    first = torch.from_numpy(data.eval.observe(np.arange(4), 0)) / 255
     with torch.no_grad():
         state = model.eval().encode(first)
         error = (model.draw(state) - first).square().mean()
@@ -65,7 +66,7 @@ def test_short_training_finds_the_objects(data, tmp_path):
 def test_masks_leave_what_lies_below_to_the_rest(data):
     model = model_of(data).eval()
     with torch.no_grad():
-        masks = model.masks(torch.from_numpy(data.eval.observe(range(4), 0)))
+        masks = model.masks(torch.from_numpy(data.eval.observe(np.arange(4), 0)))
     assert masks.shape == (4, 2, 50, 50)
     assert float(masks.min()) >= 0
     assert float(masks.sum(dim=1).max()) <= 1 + 1e-5

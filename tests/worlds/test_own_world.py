@@ -233,7 +233,7 @@ def test_a_file_cannot_make_howm_import_its_world(data, tmp_path):
     """Neither by a world that exists nor by a module that would do harm."""
     (tmp_path / "harmful.py").write_text("raise SystemExit('imported')")
     path = tmp_path / "data.h5"
-    for name, words in (("harmful:World", "name it with --world harmful:World"), ("cubes", "unknown world 'cubes'")):
+    for name, words in (("harmful:World", "howm.WORLDS.allow('harmful:World')"), ("cubes", "unknown world 'cubes'")):
         save_dataset(replace(data, world_name=name), path)
         code = f"import howm; howm.load_dataset({str(path)!r})"
         ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)

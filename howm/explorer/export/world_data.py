@@ -25,7 +25,7 @@ def world_data(world: World) -> dict[str, Any]:
         return _boxes(world)
     raise HowmError(
         f"the world {type(world).__name__} cannot be put into a page: its rules are in Python; "
-        "explore it live, without --export"
+        "explore it live with `howm explore`"
     )
 
 
