@@ -35,7 +35,9 @@ def page_data(stage: Stage, sizes: Sequence[int] | None = None, report: Report =
     for subject in stage.subjects:
         metric = metric_record(subject.model)
         if metric is None:
-            raise HowmError(f"{subject.name} compares states by a metric in Python; explore it live with `howm explore`")
+            raise HowmError(
+                f"{subject.name} compares states by a metric in Python; explore it live with `howm explore`"
+            )
         models.append({"metric": metric, "sizes": {}})
     elsewhere = {}
     pool = HardPool(stage)
