@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import avg_pool2d, softplus
+from torch.nn.functional import conv2d, softplus
 
 from howm.config import require_least, require_positive, validate
 from howm.data.privileged import Privileged
@@ -142,11 +142,12 @@ class STOVE(WorldModel):
         features = self.glimpse(pictures)
         height, width = features.shape[2:]
         features = features.flatten(2).transpose(1, 2)
+        window = pictures.new_ones(1, 1, 2 * STRIDE + 1, 2 * STRIDE + 1)
         canvas = self.background.expand(batch, -1, -1, -1)
         found: list[tuple[Tensor, Tensor]] = []
         for _ in range(self.spec.k):
             rest = (pictures - canvas.detach()).square().sum(dim=1, keepdim=True)
-            local = avg_pool2d(rest, 2 * STRIDE + 1, STRIDE, padding=STRIDE)[:, 0, :height, :width].flatten(1)
+            local = conv2d(rest, window, stride=STRIDE, padding=STRIDE)[:, 0, :height, :width].flatten(1)
             least_explained = local.argmax(dim=1)
             centre = torch.stack([least_explained // width, least_explained % width], dim=1) * STRIDE + 0.5
             described = self.infer(features[torch.arange(batch, device=features.device), least_explained])
