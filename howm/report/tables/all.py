@@ -28,7 +28,8 @@ def readme_tables(results: Results) -> list[Table]:
 
 def world_tables(results: Results) -> list[Table]:
     """Those of the docs' page of worlds."""
-    return [ladder_table(results, "1"), ladder_table(results, "5"), split_table(results)]
+    tables = (ladder_table(results, "1"), ladder_table(results, "5"), split_table(results))
+    return [table for table in tables if table.rows]
 
 
 def report_tables(results: Results) -> dict[str, list[Table]]:
