@@ -20,6 +20,7 @@ from howm.worlds.tasks import TASKS, Task, describe_task, make_task
 VERSION = 1
 REMEDY = "fit the head again with howm.fit_reward"
 MAX_SIZE = 65_536  # numbers of an object, and of a hidden layer
+MAX_BYTES = 2**28  # of a file, which is mapped into memory
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,10 @@ def save_reward(head: RewardHead, path: str | os.PathLike[str]) -> None:
 
 def load_reward(path: str | os.PathLike[str]) -> RewardHead:
     """Read a head; a file that is damaged, of another version or not one is one clear error."""
-    require_file(path, REMEDY)
+    size = require_file(path, REMEDY)
     try:
+        if size > MAX_BYTES:
+            raise HowmError(f"it has {size:,} bytes, more than a head can have")
         with safe_open(path, framework="pt") as file:
             said = (file.metadata() or {}).get("howm")
             if said is None:
