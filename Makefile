@@ -26,7 +26,7 @@ quickstart: $(VENV)/.installed
 	$(BIN)/howm train --method howm --data $(OUT)/shapes-n10.h5 --out $(OUT)/howm --resume --set $(QUICK)
 	$(BIN)/howm eval $(OUT)/howm
 	$(BIN)/howm show $(OUT)/howm -o $(OUT)
-	$(BIN)/howm plan $(OUT)/howm --goals 20 --no-references -o $(OUT)/plan.png
+	$(BIN)/howm plan $(OUT)/howm --goals 4 --open-loop --set budget=3000 --no-references -o $(OUT)/plan.png
 
 test: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not ray and not browser"
