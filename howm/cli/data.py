@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
     make.add_argument("--train-scenes", type=int, help="of each size (default max(100, ⌈2N/K⌉))")
     make.add_argument("--eval-scenes", type=int, help="default 100")
     make.add_argument("--consecutive", action="store_true", help="evaluate on scenes of K consecutive objects")
-    make.add_argument("--train-episodes", type=int, default=1_000, help="default 1000")
+    make.add_argument("--train-episodes", type=int, help="default 1000, or two for each scene where that is more")
     make.add_argument("--train-steps", type=int, default=100, help="default 100")
     make.add_argument("--eval-episodes", type=int, default=10_000, help="default 10000")
     make.add_argument("--eval-steps", type=int, default=10, help="default 10")

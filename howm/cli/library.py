@@ -15,6 +15,8 @@ def add_commands(commands: Any) -> None:
     add_world(show)
     show.add_argument("-o", "--out", type=Path, help="the picture to write (PNG)")
     show.add_argument("--json", action="store_true", help="print the library as JSON")
+    check = add_command(actions, "check", _library_check, "say which two objects look most alike, and how far apart")
+    add_world(check)
 
 
 def _library_show(options: argparse.Namespace) -> int:
@@ -40,4 +42,21 @@ def _library_show(options: argparse.Namespace) -> int:
             alone = np.arange(world.n)[:, None]
             tiles, width = world.render(alone, world.reset(alone, np.random.default_rng(0))), 100
         write_picture(captioned(tiles, [str(i) for i in range(world.n)], columns=10, width=width), options.out)
+    return 0
+
+
+def _library_check(options: argparse.Namespace) -> int:
+    from howm.errors import HowmError
+    from howm.worlds.grid_world import GridWorld
+    from howm.worlds.registry import make_world
+
+    allow_typed(worlds=[options.world])
+    world = make_world(options.world, options.n, options.library_seed, **world_settings(options))
+    if not isinstance(world, GridWorld):
+        raise HowmError(f"objects of {options.world} are drawn at any position; check shapes or rush_hour")
+    i, j, distance = world.library.closest_pair(world.cell_pixels)
+    texts = world.object_texts()
+    print(f"objects      {world.n}, all different")
+    print(f"most alike   {i} ({' '.join(texts[i].split())}) and {j} ({' '.join(texts[j].split())})")
+    print(f"distance     {distance:.3f} between their pictures (L2, RGB of 0-1)")
     return 0

@@ -18,9 +18,12 @@ from howm.worlds.world import World
 
 @dataclass(frozen=True)
 class Amounts:
-    """How much data to make; the defaults are the paper's (Section 6.1)."""
+    """How much data to make; the defaults are the paper's (Section 6.1).
 
-    train_episodes: int = 1_000
+    Without ``train_episodes`` there are 1,000, or two for each training scene where that is more.
+    """
+
+    train_episodes: int | None = None
     train_steps: int = 100
     eval_episodes: int = 10_000
     eval_steps: int = 10
@@ -28,7 +31,8 @@ class Amounts:
 
     def __post_init__(self) -> None:
         for name in ("train_episodes", "train_steps", "eval_episodes", "eval_steps"):
-            require_int(name, getattr(self, name), 1)
+            if getattr(self, name) is not None:
+                require_int(name, getattr(self, name), 1)
         if self.moving is not None and not 0 <= self.moving <= 1:
             raise HowmError(f"moving, a share of transitions, must be in [0, 1], got {self.moving}")
 
@@ -130,9 +134,10 @@ def make_dataset(
         train_scenes=train_scenes, eval_scenes=eval_scenes, consecutive=consecutive,
     )  # fmt: skip
     scenes = len(chosen.train)
-    if amounts.train_episodes < scenes:
+    train_episodes = max(1_000, 2 * scenes) if amounts.train_episodes is None else amounts.train_episodes
+    if train_episodes < scenes:
         raise HowmError(
-            f"train_episodes={amounts.train_episodes} leaves some of the {scenes} training scenes without "
+            f"train_episodes={train_episodes} leaves some of the {scenes} training scenes without "
             f"data; give {scenes} or more, or fewer train_scenes"
         )
     if world.change_rate and not any(chosen.train.neighbours(scene) for scene in chosen.train.scenes):
@@ -156,7 +161,7 @@ def make_dataset(
         train=collect(
             world,
             chosen.train,
-            amounts.train_episodes,
+            train_episodes,
             amounts.train_steps,
             _stream(seed, "train"),
             amounts.moving,

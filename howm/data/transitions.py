@@ -38,7 +38,8 @@ class PictureBatch:
     """Transitions as pictures (B, height, width, 3), uint8 or float in 0-1, and library actions (B,).
 
     ``privileged`` is of the scenes of ``obs`` and ``next_obs``, and ``negative_privileged`` of those of the negatives;
-    models that do not declare ``privileged`` are not given them.
+    models that do not declare ``privileged`` are not given them. ``actors`` are the objects (B, R) that act at some
+    time in the episodes of ``obs``, filled up with -1, and ``negative_actors`` those of the negatives' episodes.
     """
 
     obs: Tensor
@@ -47,6 +48,8 @@ class PictureBatch:
     negative_obs: Tensor
     privileged: Privileged | None = None
     negative_privileged: Privileged | None = None
+    actors: Tensor | None = None
+    negative_actors: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.action)
@@ -70,17 +73,24 @@ class PictureBatch:
             self.negative_obs.to(device),
             self.privileged and self.privileged.to(device),
             self.negative_privileged and self.negative_privileged.to(device),
+            _moved(self.actors, device),
+            _moved(self.negative_actors, device),
         )
 
 
 @dataclass(frozen=True)
 class SlotBatch:
-    """Transitions as the slots (B, S, D) that a frozen extractor made of their pictures, and library actions (B,)."""
+    """Transitions as the slots (B, S, D) that a frozen extractor made of their pictures, and library actions (B,).
+
+    ``actors`` are those of a `PictureBatch`.
+    """
 
     slots: Tensor
     action: Tensor
     next_slots: Tensor
     negative_slots: Tensor
+    actors: Tensor | None = None
+    negative_actors: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.action)
@@ -91,7 +101,12 @@ class SlotBatch:
 
     def to(self, device: torch.device | str) -> "SlotBatch":
         frames = (self.slots, self.action, self.next_slots, self.negative_slots)
-        return SlotBatch(*(part.to(device) for part in frames))
+        actors = (_moved(part, device) for part in (self.actors, self.negative_actors))
+        return SlotBatch(*(part.to(device) for part in frames), *actors)
+
+
+def _moved(tensor: Tensor | None, device: torch.device | str) -> Tensor | None:
+    return None if tensor is None else tensor.to(device)
 
 
 class Transitions:
@@ -151,12 +166,29 @@ class Transitions:
             self.pictures(index.negative_obs),
             self._privileged(index.obs),
             self._privileged(index.negative_obs),
+            self._actors(index.obs),
+            self._actors(index.negative_obs),
         )
 
     def load_slots(self, index: FrameIndex, slots: Callable[[Int[np.ndarray, " B"]], Tensor]) -> SlotBatch:
         """A batch with the slots that the given function has of frames."""
         action = torch.from_numpy(index.action)
-        return SlotBatch(slots(index.obs), action, slots(index.next_obs), slots(index.negative_obs))
+        frames = slots(index.obs), action, slots(index.next_obs), slots(index.negative_obs)
+        return SlotBatch(*frames, self._actors(index.obs), self._actors(index.negative_obs))
+
+    def _actors(self, frames: Int[np.ndarray, " B"]) -> Tensor:
+        return torch.from_numpy(self.actors[frames // self._frames])
+
+    @cached_property
+    def actors(self) -> Int[np.ndarray, "E R"]:
+        """The objects that act in each episode, ascending and filled up with -1: no others are seen to do anything."""
+        world = self.episodes.world
+        objects = np.sort(self.episodes.actions.astype(np.int64) // (4 if world is None else world.actions_per_object))
+        again = np.zeros(objects.shape, dtype=bool)
+        again[:, 1:] = objects[:, 1:] == objects[:, :-1]
+        width = int((~again).sum(axis=1).max())
+        order = np.argsort(again, axis=1, kind="stable")[:, :width]
+        return np.take_along_axis(np.where(again, -1, objects), order, axis=1)
 
     def _privileged(self, frames: Int[np.ndarray, " B"]) -> Privileged | None:
         if self.episodes.scene_ids is None:

@@ -305,9 +305,7 @@ class BoxWorld(World, ABC):
 
     def object_texts(self) -> list[str]:
         kinds = [CLASSES[kind] for kind in self.object_classes]
-        return [
-            f"{o.size:5s}  {o.shape:15s} rgb{o.colour}  {kind}" for o, kind in zip(self.objects, kinds, strict=True)
-        ]
+        return [f"{o}  {kind}" for o, kind in zip(self.objects, kinds, strict=True)]
 
     def settings(self) -> dict[str, Any]:
         """Without the objects, which the seed names."""

@@ -153,7 +153,7 @@ class GridWorld(World):
         return found + ([f"objects share a cell in {shared} frames"] if shared else [])
 
     def object_texts(self) -> list[str]:
-        return [f"{o.size:5s}  {o.shape:15s} rgb{o.colour}" for o in self.objects]
+        return [str(item) for item in self.objects]
 
     def settings(self) -> dict[str, Any]:
         return {"n": self.n, "seed": self.seed, "grid": list(self.grid), "cell_pixels": self.cell_pixels}

@@ -28,12 +28,7 @@ class Renderer:
     @cached_property
     def sprites(self) -> UInt8[np.ndarray, "N p p 3"]:
         """What each object of the library looks like in its cell."""
-        return np.stack(
-            [
-                silhouette(o.shape, o.size, self.cell_pixels)[..., None] * np.array(o.colour, dtype=np.uint8)
-                for o in self.library.objects
-            ]
-        )
+        return np.stack([item.picture(self.cell_pixels) for item in self.library.objects])
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -45,28 +40,38 @@ class Renderer:
         """One item per row of pixels of a sprite, so that a row is copied in one go; (N, p)."""
         return self.sprites.reshape(self.library.n, self.cell_pixels, -1).view(f"V{3 * self.cell_pixels}")[..., 0]
 
+    @cached_property
+    def _mask_rows(self) -> np.ndarray:
+        """The same of the pixels that each sprite covers."""
+        return self.sprites.any(axis=-1).view(f"V{self.cell_pixels}")[..., 0]
+
     def render(
         self, scene_ids: Num[np.ndarray, "frames k"], cells: Num[np.ndarray, "frames k"]
     ) -> UInt8[np.ndarray, "frames height width 3"]:
         """The pictures of many states."""
-        for name, values, limit in (("ids", scene_ids, self.library.n), ("cells", cells, self.grid.cell_count)):
-            if values.size and not 0 <= values.min() <= values.max() < limit:
-                raise HowmError(f"{name} from {values.min()} to {values.max()} cannot be drawn; give 0 to {limit - 1}")
-        frames, p, width = len(cells), self.cell_pixels, self.grid.width
-        canvas = np.zeros((frames, *self.shape), dtype=np.uint8)
-        # A row of pixels of a cell is one item: its index is ((frame * height + row) * p + y) * width + column.
-        rows = canvas.reshape(-1).view(self._sprite_rows.dtype)
-        row, column = np.divmod(cells.astype(np.intp), width)
-        corner = (np.arange(frames)[:, None] * self.grid.height + row) * (p * width) + column
-        rows[corner[..., None] + np.arange(p) * width] = self._sprite_rows[scene_ids.astype(np.intp)]
+        canvas = np.zeros((len(cells), *self.shape), dtype=np.uint8)
+        self._paint(canvas, self._sprite_rows, scene_ids, cells)
         return canvas
 
     def masks(
         self, scene_ids: Num[np.ndarray, "frames k"], cells: Num[np.ndarray, "frames k"]
     ) -> Bool[np.ndarray, "frames k height width"]:
         """Which pixels each object of the scene covers."""
-        pictures = [self.render(scene_ids[:, [j]], cells[:, [j]]).any(axis=-1) for j in range(cells.shape[1])]
-        return np.stack(pictures, axis=1)
+        canvas = np.zeros((*cells.shape, *self.shape[:2]), dtype=bool)
+        self._paint(canvas, self._mask_rows, scene_ids.reshape(-1, 1), cells.reshape(-1, 1))
+        return canvas
+
+    def _paint(self, canvas: np.ndarray, sprite_rows: np.ndarray, scene_ids: np.ndarray, cells: np.ndarray) -> None:
+        """Copy the sprites of each frame to their cells."""
+        for name, values, limit in (("ids", scene_ids, self.library.n), ("cells", cells, self.grid.cell_count)):
+            if values.size and not 0 <= values.min() <= values.max() < limit:
+                raise HowmError(f"{name} from {values.min()} to {values.max()} cannot be drawn; give 0 to {limit - 1}")
+        p, width = self.cell_pixels, self.grid.width
+        # A row of pixels of a cell is one item: its index is ((frame * height + row) * p + y) * width + column.
+        rows = canvas.reshape(-1).view(sprite_rows.dtype)
+        row, column = np.divmod(cells.astype(np.intp), width)
+        corner = (np.arange(len(cells))[:, None] * self.grid.height + row) * (p * width) + column
+        rows[corner[..., None] + np.arange(p) * width] = sprite_rows[scene_ids.astype(np.intp)]
 
 
 def film_strip(

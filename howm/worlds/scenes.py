@@ -6,15 +6,15 @@ frequent in both, with every object of the library seen in training.
 
 import hashlib
 import itertools
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from math import ceil, comb
 from typing import Any
 
 import numpy as np
-from jaxtyping import Integer
 
 from howm.errors import HowmError, require_int
+from howm.worlds.balance import draw_balanced
 from howm.worlds.divergence import compound_divergence
 from howm.worlds.scene_set import Scene, SceneSet, as_scene, interleave
 
@@ -192,18 +192,18 @@ def split_scenes(
     best: SceneSplit | None = None
     for _ in range(ATTEMPTS):
         if consecutive:
-            train = _draw_balanced(n, k, train_count, forbidden, rng)
+            train = draw_balanced(n, k, train_count, forbidden, rng)
             first = int(rng.integers(n))
             starts = [first + i * n // eval_count for i in range(eval_count)]  # evenly spaced: balanced
             evaluation = tuple(as_scene((start + j) % n for j in range(k)) for start in starts)
         # The smaller set first: what is left for the larger one hardly constrains it. (Baranyai's theorem: two
         # disjoint balanced sets of any sizes exist.)
         elif train_count <= eval_count:
-            train = _draw_balanced(n, k, train_count, set(), rng)
-            evaluation = _draw_balanced(n, k, eval_count, set(train), rng)
+            train = draw_balanced(n, k, train_count, set(), rng)
+            evaluation = draw_balanced(n, k, eval_count, set(train), rng)
         else:
-            evaluation = _draw_balanced(n, k, eval_count, set(), rng)
-            train = _draw_balanced(n, k, train_count, set(evaluation), rng)
+            evaluation = draw_balanced(n, k, eval_count, set(), rng)
+            train = draw_balanced(n, k, train_count, set(evaluation), rng)
         split = SceneSplit(SceneSet(n, k, train), SceneSet(n, k, evaluation), consecutive)
         if best is None or split.spread < best.spread:
             best = split
@@ -260,66 +260,6 @@ def _set_sizes(
             f"{ceil(n / k)} or more are needed, and {combinations} scenes exist"
         )
     return train, evaluation
-
-
-def _draw_balanced(n: int, k: int, count: int, forbidden: set[Scene], rng: np.random.Generator) -> tuple[Scene, ...]:
-    """``count`` different scenes outside ``forbidden``, with object counts as equal as local search can make them."""
-    scenes = _draw_distinct(n, k, count, forbidden, rng)
-    return balance(n, scenes, lambda scene: scene not in forbidden, rng)
-
-
-def balance(
-    n: int, scenes: list[Scene], allowed: Callable[[Scene], bool], rng: np.random.Generator
-) -> tuple[Scene, ...]:
-    """Different scenes with object counts as equal as exchanges of single objects can make them."""
-    scenes, taken = list(scenes), set(scenes)
-    counts = np.bincount(np.array(scenes).ravel(), minlength=n)
-    # Exchanging a frequent object for a rare one makes the counts more equal. Where all scenes are allowed such an
-    # exchange exists whenever two counts differ by 2: more scenes hold only the frequent one than only the rare one.
-    while np.ptp(counts) > 1:
-        exchange = _find_exchange(scenes, lambda scene: scene not in taken and allowed(scene), counts, rng)
-        if exchange is None:
-            break
-        position, scene = exchange
-        counts[list(scenes[position])] -= 1
-        counts[list(scene)] += 1
-        taken.remove(scenes[position])
-        taken.add(scene)
-        scenes[position] = scene
-    return tuple(scenes)
-
-
-def _draw_distinct(n: int, k: int, count: int, forbidden: set[Scene], rng: np.random.Generator) -> list[Scene]:
-    combinations = comb(n, k)
-    if combinations - len(forbidden) < 4 * count and combinations <= 100_000:
-        free = [scene for scene in itertools.combinations(range(n), k) if scene not in forbidden]
-        return [free[i] for i in rng.permutation(len(free))[:count]]
-    drawn: dict[Scene, None] = {}
-    while len(drawn) < count:  # at most half of all draws repeat, so this ends soon
-        scene = as_scene(rng.choice(n, k, replace=False))
-        if scene not in forbidden:
-            drawn[scene] = None
-    return list(drawn)
-
-
-def _find_exchange(
-    scenes: list[Scene], allowed: Callable[[Scene], bool], counts: Integer[np.ndarray, " n"], rng: np.random.Generator
-) -> tuple[int, Scene] | None:
-    """A scene to change and what it becomes, for the most unequal pair of objects that allows an exchange."""
-    order = rng.permutation(len(counts))
-    by_count = order[np.argsort(counts[order], kind="stable")]
-    for gap in range(int(np.ptp(counts)), 1, -1):
-        for rare in by_count:
-            for frequent in by_count[::-1]:
-                if counts[frequent] - counts[rare] < gap:
-                    break
-                for position in rng.permutation(len(scenes)):
-                    scene = scenes[position]
-                    if frequent in scene and rare not in scene:
-                        changed = as_scene(i if i != frequent else rare for i in scene)
-                        if allowed(changed):
-                            return int(position), changed
-    return None
 
 
 def draw_unseen(train: SceneSet, count: int, rng: np.random.Generator) -> SceneSet:

@@ -1,4 +1,4 @@
-"""The silhouettes of objects: which pixels of its cell a shape of a given size covers."""
+"""The silhouettes of objects, which pixels of its cell a shape of a given size covers, and their textures."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -32,6 +32,15 @@ CARS = ("triangle_north", "triangle_east", "triangle_south", "triangle_west")  #
 
 SIZES = {"large": 1.0, "small": 0.6}  # extent as a share of the cell
 
+# Which pixels of a cell, by row and column, are dark: half as bright as the others.
+_DARK: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "plain": lambda row, column: np.zeros_like(row, dtype=bool),
+    "striped": lambda row, column: row % 2 == 1,
+    "barred": lambda row, column: column % 2 == 1,
+    "checked": lambda row, column: (row // 2 + column // 2) % 2 == 1,
+}
+TEXTURES = tuple(_DARK)
+
 
 def extent(size: str, pixels: int) -> int:
     """The side of the box of an object, in pixels, where a cell has ``pixels``."""
@@ -50,3 +59,11 @@ def silhouette(shape: str, size: str, cell_pixels: int = 10) -> Bool[np.ndarray,
     mask = np.pad(_SILHOUETTES[shape](x, y, side), (cell_pixels - side) // 2)
     mask.flags.writeable = False
     return mask
+
+
+@lru_cache(maxsize=64)
+def dark_pixels(texture: str, cell_pixels: int = 10) -> Bool[np.ndarray, "p p"]:
+    """The pixels of a cell at which a texture is half as bright. The result is read-only."""
+    dark = np.array(_DARK[texture](*np.indices((cell_pixels, cell_pixels))))
+    dark.flags.writeable = False
+    return dark

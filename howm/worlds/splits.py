@@ -15,8 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 from howm.errors import HowmError, require_int
+from howm.worlds.balance import balance
 from howm.worlds.scene_set import Scene, SceneSet, as_scene, interleave
-from howm.worlds.scenes import DEFAULT_SCENES, SceneSplit, balance, seeded_split
+from howm.worlds.scenes import DEFAULT_SCENES, SceneSplit, seeded_split
 from howm.worlds.world import World
 
 SplitKind = Literal["scenes", "pairs", "minimal", "linked", "larger-k"]

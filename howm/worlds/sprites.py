@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Integer, UInt8
 
 from howm.worlds.library import ObjectLibrary
-from howm.worlds.silhouettes import extent, silhouette
+from howm.worlds.silhouettes import dark_pixels, extent, silhouette
 from howm.worlds.traits import FIXED, GHOST, HEAVY
 
 AT_ONCE = 128  # frames: their patches stay in cache
@@ -49,6 +49,9 @@ class Sprites:
         plain = np.array([item.colour for item in self.library.objects], dtype=np.float64)[:, None, None]
         side = self.pixels + 2
         colours = np.broadcast_to(plain, (self.library.n, side, side, 3)).copy()
+        for picture, item in zip(colours, self.library.objects, strict=True):
+            if item.texture != "plain":
+                picture[1:-1, 1:-1][dark_pixels(item.texture, self.pixels)] *= 0.5
         if self.textured:
             for i, picture in enumerate(colours):
                 rng = np.random.default_rng([self.library.seed, _PATTERN, i])
@@ -66,6 +69,8 @@ class Sprites:
     @property
     def uniform(self) -> bool:
         """Whether every object has one colour."""
+        if any(item.texture != "plain" for item in self.library.objects):
+            return False
         return not self.textured and (self.classes is None or not {HEAVY, FIXED} & set(self.classes))
 
     def draw(

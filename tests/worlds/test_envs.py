@@ -353,7 +353,7 @@ def make_pair(env_id: str, mode: AutoresetMode, num_envs: int, **kwargs: Any) ->
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("env_id", IDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     num_envs=st.integers(1, 5),
     limit=st.integers(1, 6),

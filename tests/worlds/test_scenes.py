@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import SplitRequest, seeds, split_requests
 
 from howm.errors import HowmError
-from howm.worlds.scenes import Scene, SceneSet, SceneSplit, split_scenes
+from howm.worlds.scenes import Scene, SceneSet, SceneSplit, seeded_split, split_scenes
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -270,3 +270,11 @@ def test_what_is_no_scene_is_refused(scene: Scene) -> None:
 def test_sets_of_different_libraries_make_no_split() -> None:
     with pytest.raises(HowmError, match=r"n=5, k=2 .* n=6"):
         SceneSplit(SceneSet(5, 2, ((0, 1),)), SceneSet(6, 2, ((0, 1),)))
+
+
+@pytest.mark.parametrize(("n", "k"), [(301, 5), (1000, 7), (10_000, 5)])
+def test_large_libraries_get_balanced_disjoint_scenes_that_cover_them(n, k):
+    certificate = seeded_split(n, k, 0).certificate()
+    assert certificate["violations"] == []
+    assert certificate["train_scenes"] == max(100, -(-2 * n // k))
+    assert certificate["balanced"] == {"train": True, "eval": True}
