@@ -3,11 +3,12 @@
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from howm.models.binding import Binding
+from howm.models.binding import ActionAttention, Binding
 from howm.models.distance import assignment
+from howm.models.object_rows import union
 
 Lift = Literal["attention", "pseudo_inverse", "claims"]
 
@@ -29,6 +30,27 @@ def lifting(binding: Binding, lift: Lift) -> Float[Tensor, "B N S"]:
     gram = m.transpose(1, 2) @ m + RIDGE * torch.eye(m.shape[2], dtype=m.dtype, device=m.device)
     lifted: Tensor = torch.linalg.solve(gram, m, left=False)
     return lifted
+
+
+def bind_actors(
+    attention: ActionAttention,
+    current: Float[Tensor, "B S slot"],
+    others: Float[Tensor, "B2 S slot"],
+    actors: Int[Tensor, "B R"],
+    negative_actors: Int[Tensor, "B Q"],
+    rivals: Int[Tensor, " M"],
+) -> tuple[Binding, tuple[Float[Tensor, "B rows S"], ...]]:
+    """The binding of the actors of current frames, against rivals, and what all frames claim, without a row for others.
+
+    ``others`` are the next and the negative frames. Rows stand for the actors of a frame and of its negative together.
+    """
+    binding = attention.among(current, actors, rivals)
+    with torch.no_grad():
+        now = binding.without_rivals().claims
+        then = attention.among(others[: len(actors)], actors).claims
+        negative = attention.among(others[len(actors) :], negative_actors).claims
+        own, theirs = union(actors, negative_actors)
+        return binding, (own @ now, own @ then, theirs @ negative)
 
 
 def matched_slots(claims: Float[Tensor, "B N S"], other: Float[Tensor, "B N S"]) -> tuple[Tensor, Float[Tensor, "B S"]]:

@@ -11,6 +11,9 @@ from torch.nn.functional import one_hot, pad
 
 from howm.worlds.spec import WorldSpec
 
+_NEVER = -1e4  # a score that leaves nothing, without being infinite
+_SLOTS_AT_ONCE = 256
+
 
 def factored(action: Int[Tensor, " B"], spec: WorldSpec) -> Float[Tensor, "B N A"]:
     """One action factor per library object: all zero but for the object that acts."""
@@ -56,7 +59,7 @@ class Binding:
     ``actions`` is the paper's M: each object's row says to which slots its actions go, and sums to one. ``claims``
     says which object each slot takes itself for; where objects compete its column sums to one, and is zero for the
     background. ``background_score`` is the score of the background, which is not an object; None where there is none,
-    and in training.
+    and in training. ``objects`` names the objects that scores are of, in each row of the batch; None: all N, in order.
     """
 
     def __init__(
@@ -65,9 +68,10 @@ class Binding:
         actions_per_object: int,
         background: bool = False,
         background_score: float | None = None,
+        objects: Int[Tensor, "B N"] | None = None,
     ) -> None:
         self.scores, self.background, self.background_score = scores, background, background_score
-        self.actions_per_object = actions_per_object
+        self.actions_per_object, self.objects = actions_per_object, objects
 
     @cached_property
     def actions(self) -> Float[Tensor, "B N S"]:
@@ -80,15 +84,24 @@ class Binding:
 
     def bound_actions(self, action: Int[Tensor, " B"]) -> Float[Tensor, "B S A"]:
         """The bound actions, as `bind` of ``actions`` would give them, without making the rows of all other objects."""
-        acting = action // self.actions_per_object
-        row = self._choose(self.scores[torch.arange(len(action), device=action.device), None, :, acting])
+        row = self._choose(self._acting(action).unsqueeze(1))
         return _directed(row.squeeze(1), action, self.actions_per_object)
 
     def identity_nll(self, action: Int[Tensor, " B"], shares: Float[Tensor, "B S"]) -> Float[Tensor, " B"]:
         """-log of how much some slots, given by shares, claim to be the object that acts."""
-        acting = action // self.actions_per_object
-        scores = self.scores[torch.arange(len(action), device=action.device), :, acting]
-        return -(shares * scores).sum(dim=1)
+        return -(shares * self._acting(action)).sum(dim=1)
+
+    def without_rivals(self) -> "Binding":
+        """The binding of objects that compete with each other alone."""
+        scores = torch.log_softmax(self.scores, dim=2)
+        return Binding(scores, self.actions_per_object, self.background, self.background_score, self.objects)
+
+    def _acting(self, action: Int[Tensor, " B"]) -> Float[Tensor, "B S"]:
+        """The scores of the object that acts, which must be one of ``objects``."""
+        column = action // self.actions_per_object
+        if self.objects is not None:
+            column = (self.objects == column.unsqueeze(1)).to(torch.int8).argmax(dim=1)
+        return self.scores[torch.arange(len(action), device=action.device), :, column]
 
     def _choose(self, scores: Float[Tensor, "B rows choices"]) -> Float[Tensor, "B rows S"]:
         """Each object among the slots; one that no slot claims goes to the background."""
@@ -124,11 +137,60 @@ class ActionAttention(nn.Module):
         self.compete, self.background = compete, background and compete == "objects"
         self.query = query
         self.keys = nn.Parameter(torch.randn(spec.n, size))
+        self.scale = math.sqrt(size)
 
     def forward(self, slots: Float[Tensor, "B S D"]) -> Binding:
-        n, size = self.keys.shape
-        scores: Tensor = self.query(slots[:, :-1] if self.background else slots) @ (self.keys.t() / math.sqrt(size))
+        return self._binding(self._scores(slots[:, :-1] if self.background else slots))
+
+    def of_rows(self, rows: Float[Tensor, "rows D"], index: Int[Tensor, "B S"]) -> Binding:
+        """Of slots that are given as different rows and which of them each slot is."""
+        return self._binding(self._scores(rows)[index[:, :-1] if self.background else index])
+
+    def _scores(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b N"]:
+        scores: Tensor = self.query(slots) @ (self.keys.t() / self.scale)
+        return scores if self.compete == "slots" else torch.log_softmax(scores, dim=-1)
+
+    def among(
+        self, slots: Float[Tensor, "B S D"], objects: Int[Tensor, "B R"], rivals: Int[Tensor, " M"] | None = None
+    ) -> Binding:
+        """The binding of a few objects in each row (-1 for none), which compete with each other and with some rivals.
+
+        What is no rival is taken to be absent: a softmax over a sample of the library, at a cost that it does not set.
+        """
+        queries = self._queries(slots) / self.scale
+        scores = queries @ self.keys[objects.clamp_min(0)].transpose(1, 2)
+        scores = scores.masked_fill((objects < 0).unsqueeze(1), _NEVER)
+        total = scores.logsumexp(dim=2, keepdim=True)
+        if rivals is not None:
+            against = queries @ self.keys[rivals].t()
+            listed = (objects.unsqueeze(2) == rivals).any(dim=1)  # who is there already is not a rival of itself
+            against = against.masked_fill(listed.unsqueeze(1), _NEVER)
+            total = torch.logaddexp(total, against.logsumexp(dim=2, keepdim=True))
+        return self._binding(scores - total, objects)
+
+    def retrieve(self, slots: Float[Tensor, "B S D"]) -> tuple[Float[Tensor, "B Q query"], Int[Tensor, "B S"]]:
+        """Search the whole library for the object that each slot is: what `recall` needs, and who each slot is (-1 for
+        the background). Exact, a few slots at a time; what is kept does not grow with N."""
+        queries = self._queries(slots) / self.scale
+        found = []
+        for some in torch.split(queries.flatten(0, 1), _SLOTS_AT_ONCE):
+            scores = some @ self.keys.t()
+            found.append((scores.logsumexp(dim=1), scores.argmax(dim=1)))
+        total, best = (torch.cat(part).view(queries.shape[:2]) for part in zip(*found, strict=True))
+        claimed = pad(best, (0, 1), value=-1) if self.background else best
+        return torch.cat([queries, total.unsqueeze(2)], dim=2), claimed
+
+    def recall(self, identity: Float[Tensor, "B Q query"], objects: Int[Tensor, "B R"] | None = None) -> Binding:
+        """The binding of some objects, or of all, to slots that were looked up before, as `forward` would give it."""
+        chosen = self.keys.t() if objects is None else self.keys[objects].transpose(1, 2)
+        return self._binding(identity[..., :-1] @ chosen - identity[..., -1:], objects)
+
+    def _queries(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B Q query"]:
+        found: Tensor = self.query(slots[:, :-1] if self.background else slots)
+        return found
+
+    def _binding(self, scores: Float[Tensor, "B S C"], objects: Int[Tensor, "B C"] | None = None) -> Binding:
         if self.compete == "slots":
             return Binding(torch.log_softmax(scores, dim=1), self.actions_per_object)
-        background_score = None if self.training else math.log(self.BACKGROUND_SHARE / n)
-        return Binding(torch.log_softmax(scores, dim=2), self.actions_per_object, self.background, background_score)
+        background_score = None if self.training else math.log(self.BACKGROUND_SHARE / len(self.keys))
+        return Binding(scores, self.actions_per_object, self.background, background_score, objects)

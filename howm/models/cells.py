@@ -1,7 +1,10 @@
 """Pictures as rows of cells."""
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from howm.worlds.spec import WorldSpec
@@ -40,6 +43,53 @@ class CellFeatures(nn.Module):
 def unit(pixels: Tensor) -> Tensor:
     """Bytes or numbers in 0-1 to numbers in 0-1."""
     return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels
+
+
+@dataclass(frozen=True)
+class DistinctCells:
+    """The cells of some pictures that are not black, each that stands in the same place in several pictures once."""
+
+    pixels: Tensor  # (rows, pixels)
+    place: Int[Tensor, " rows"]
+    number: Int[Tensor, "B cells"]  # of the row that shows each cell, -1 of black ones
+
+
+def distinct_cells(obs: Tensor, cell_pixels: int) -> DistinctCells | None:
+    """None where to look for equal cells may not pay: elsewhere than on the CPU, or of pictures that are not bytes."""
+    if obs.device.type != "cpu" or obs.dtype != torch.uint8 or not len(obs) or torch.compiler.is_compiling():
+        return None
+    batch, height, width, _ = obs.shape
+    columns, line = width // cell_pixels, 3 * cell_pixels
+    cells = columns * (height // cell_pixels)
+    lines = obs.contiguous().numpy().reshape(-1, cell_pixels, columns * line)
+    word = next(size for size in (8, 4, 2, 1) if line % size == 0)
+    covered = np.bitwise_or.reduce(lines.view(f"u{word}"), axis=1).reshape(batch * cells, -1)
+    lit = np.flatnonzero(covered.any(axis=1))
+    # A line of pixels of a cell is one item: its index is (row * cell_pixels + y) * columns + column.
+    row, column = np.divmod(lit, columns)
+    first = row * (cell_pixels * columns) + column
+    items = lines.reshape(-1).view(f"V{line}")
+    found = items[first[:, None] + columns * np.arange(cell_pixels)].view(np.uint8).reshape(len(lit), -1)
+    place = lit % cells
+    chosen, number = _distinct_rows(found, place)
+    numbers = np.full(batch * cells, -1)
+    numbers[lit] = number
+    return DistinctCells(
+        torch.from_numpy(found[chosen]), torch.from_numpy(place[chosen]), torch.from_numpy(numbers).view(batch, cells)
+    )
+
+
+def _distinct_rows(rows: np.ndarray, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows to keep of those that are equal and have the same place, and which of the kept ones each is."""
+    size = next(size for size in (4, 2, 1) if rows.shape[1] % size == 0)
+    words = rows.view(f"u{size}")
+    factors = np.random.default_rng(0).integers(1, 1 << 62, words.shape[1] + 1, dtype=np.uint64) | np.uint64(1)
+    keys = words.astype(np.uint64) @ factors[:-1] + place.astype(np.uint64) * factors[-1]
+    _, chosen, number = np.unique(keys, return_index=True, return_inverse=True)
+    same = chosen[number]
+    if np.array_equal(place[same], place) and np.array_equal(words[same], words):
+        return chosen, number
+    return np.arange(len(rows)), np.arange(len(rows))  # two that are not equal have one key
 
 
 def split_cells(obs: Tensor, cell_pixels: int) -> Tensor:

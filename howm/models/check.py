@@ -256,7 +256,7 @@ def _check_forward(check: _Check, model: WorldModel, spec: WorldSpec) -> None:
             current, following, negative = (full_precision(extractor.slots(frame)).detach() for frame in frames)
             check.loss(model, SlotBatch(current, action, following, negative))
             return
-        batch = PictureBatch(frames[0], action, frames[1], frames[2], *known)
+        batch = PictureBatch(frames[0], action, frames[1], frames[2], known[0], known[1])
         losses = []
         for one in (batch, batch if model.privileged else batch.without_privileged()):
             torch.manual_seed(0)

@@ -4,14 +4,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import embedding_bag
+
+from howm.models.mlp_cpu import inverse_deviation, relu_backward
+from howm.models.product_cpu import product, product_plus
 
 # Four such tensors stay in the second-level cache of two cores; half or twice as much is no faster.
 _BLOCK_ELEMENTS = 2**19
-# Below as many multiplications torch.bmm has no vectorised kernel.
-_SMALL_PRODUCT = 400
+_Rows = Integer[Tensor, "N fan"]
 
 
 def neighbours(x: Float[Tensor, "B S H"]) -> Float[Tensor, "B S S-1 H"]:
@@ -29,66 +32,64 @@ class BlockedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, own: Tensor, other: Tensor, weight: Tensor, bias: Tensor, eps: float, keep: bool) -> Tensor:
         batch, num_slots, hidden = own.shape
-        fan = num_slots - 1
         blocks = list(_blocks(batch, num_slots, hidden))
-        largest, edges = blocks[0][2].stop, blocks[-1][2].stop
-        out = own.new_empty(batch * num_slots, 1, hidden)
-        kept = own.new_empty(edges if keep else largest, hidden)
-        mean1, rstd1, mean2, rstd2 = stats = own.new_empty(4, edges, 1)
-        work = own.new_empty(largest, hidden)
-        # Of a centred row W sees no mean; without it, what backward sends through W is centred as well.
-        weight = weight - weight.mean(dim=1, keepdim=True)
+        received, _ = _edges_of_slots(blocks[0][0].stop, num_slots)
+        out = own.new_empty(batch * num_slots, hidden)
+        mean1, rstd1, mean2, rstd2 = stats = own.new_empty(4, blocks[-1][2].stop, 1)
+        work = own.new_empty(blocks[0][2].stop, hidden)
+        kept = []
         for b, i, e in blocks:
             m1, r1, m2, r2 = mean1[e], rstd1[e], mean2[e], rstd2[e]
-            h, y = work[: len(m1)], kept[e] if keep else kept[: len(m1)]
+            h = work[: len(m1)]
             _relu_of_pairs(own[b], other[b], out=h)
             h.sub_(torch.mean(h, 1, keepdim=True, out=m1))
-            _inverse_deviation(h, eps, out=r1)
-            torch.addcmul(bias, torch.mm(h, weight.t(), out=y), r1, out=y).relu_()
+            h.mul_(inverse_deviation(h, eps, out=r1))
+            y = product(h, weight, bias, relu=True)
             torch.sub(y, torch.mean(y, 1, keepdim=True, out=m2), out=h)
-            _inverse_deviation(h, eps, out=r2)
-            _weighted_sum(r2.view(-1, fan, 1), h.view(-1, fan, hidden), out=out[i])
-        ctx.save_for_backward(own, other, weight, bias, kept, stats)
+            inverse_deviation(h, eps, out=r2)
+            out[i] = _sum_of_rows(h, received, r2)
+            if keep:
+                kept.append(y)
+        ctx.save_for_backward(own, other, weight, bias, stats, *kept)
         ctx.eps = eps
         return out.view(own.shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        own, other, weight, bias, kept, (mean1, rstd1, mean2, rstd2) = ctx.saved_tensors
+        own, other, weight, bias, (mean1, rstd1, mean2, rstd2), *kept = ctx.saved_tensors
         batch, num_slots, hidden = own.shape
         fan = num_slots - 1
         blocks = list(_blocks(batch, num_slots, hidden))
+        received, sent = _edges_of_slots(blocks[0][0].stop, num_slots)
         work = own.new_empty(3, blocks[0][2].stop, hidden)
-        d_own, d_other = own.new_empty(batch * num_slots, 1, hidden), torch.empty_like(other)
+        d_own, d_other = own.new_empty(2, batch * num_slots, hidden)
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
-        ones = own.new_ones(batch * num_slots, fan, 1)
-        names = torch.eye(num_slots, dtype=own.dtype).unsqueeze(0)
-        sender = neighbours(names).reshape(-1, num_slots).t().expand(batch, -1, -1)
+        # Of a centred row W sees no mean; without it, what backward sends through W is centred as well.
+        weight = weight - weight.mean(dim=1, keepdim=True)
         scale = rstd1 * rstd2
         pull = scale * rstd2.square() / -hidden
         grad = (grad - grad.mean(dim=-1, keepdim=True)).view(-1, 1, hidden)
-        for b, i, e in blocks:
-            m1, r1, y, g = mean1[e], rstd1[e], kept[e], grad[i]
+        for (b, i, e), y in zip(blocks, kept, strict=True):
+            m1, r1, g = mean1[e], rstd1[e], grad[i]
             h, t, d = work[:, : len(y)]
 
             # t = r1 dz = [z > 0] (r1 r2 g + κ (y - m2)) with κ = -r1 r2³ (g·y) / H
             kappa = torch.bmm(y.view(-1, fan, hidden), g.transpose(1, 2)).view(-1, 1).mul_(pull[e])
             torch.mul(y, kappa, out=t).sub_(kappa * mean2[e])
             t.view(-1, fan, hidden).addcmul_(scale[e].view(-1, fan, 1), g)
-            _relu_backward(y, t)
+            relu_backward(y, t)
 
             _relu_of_pairs(own[b], other[b], out=h)
-            d_weight.addmm_(t.t(), torch.sub(h, m1, out=d))
+            d_weight = product_plus(t.t(), torch.sub(h, m1, out=d).t(), d_weight)
             d_bias.addmv_(t.t(), r1.reciprocal().squeeze(1))
 
             # dh = Wᵀt + τ (h - m1) with τ = -r1² (h·Wᵀt) / H; h·Wᵀt = t·(y - b) / r1 and t·y = -ε H κ: τ needs no Wᵀt
             tau = torch.addmv(kappa.squeeze(1), t, bias, beta=ctx.eps, alpha=1 / hidden).unsqueeze(1).mul_(r1)
-            _relu_backward(h, d.mul_(tau).addmm_(t, weight))
-
-            torch.bmm(sender[b], d.view(-1, num_slots * fan, hidden), out=d_other[b])
-            _weighted_sum(ones[i], d.view(-1, fan, hidden), out=d_own[i])
-        return d_own.view(own.shape), d_other, d_weight, d_bias, None, None
+            d = product_plus(t, weight.t(), d.mul_(tau))
+            relu_backward(h, d)
+            d_own[i], d_other[i] = _sum_of_rows(d, received), _sum_of_rows(d, sent)
+        return d_own.view(own.shape), d_other.view(own.shape), d_weight, d_bias, None, None
 
 
 def _blocks(batch: int, num_slots: int, hidden: int) -> Iterator[tuple[slice, slice, slice]]:
@@ -105,19 +106,20 @@ def _relu_of_pairs(own: Tensor, other: Tensor, out: Tensor) -> None:
     torch.add(own.unsqueeze(2), near, out=out.view(near.shape)).relu_()
 
 
-def _inverse_deviation(centred: Tensor, eps: float, out: Tensor) -> None:
-    torch.linalg.vector_norm(centred, dim=1, keepdim=True, out=out)
-    out.square_().div_(centred.shape[1]).add_(eps).rsqrt_()
+def _edges_of_slots(batch: int, num_slots: int) -> tuple[_Rows, _Rows]:
+    """The rows of the edges that each slot receives, and of those that it sends."""
+    received = torch.arange(batch * num_slots * (num_slots - 1)).view(-1, num_slots - 1)
+    # Slot j is entry k = j - i - 1 (mod S) of the neighbours of slot i.
+    slots = torch.arange(num_slots)
+    receiver = (slots.unsqueeze(1) + slots[1:]) % num_slots
+    rows = receiver * (num_slots - 1) + (slots.unsqueeze(1) - receiver - 1) % num_slots
+    return received, (received[::num_slots, :1, None] + rows).flatten(0, 1)
 
 
-def _relu_backward(result: Tensor, grad: Tensor) -> None:
-    """In place; `result` is what relu gave."""
-    torch.ops.aten.threshold_backward.grad_input(grad, result, 0, grad_input=grad)
-
-
-def _weighted_sum(weights: Float[Tensor, "N fan 1"], terms: Float[Tensor, "N fan H"], out: Tensor) -> None:
-    """Over fan; may overwrite the terms."""
-    if terms.shape[1] * terms.shape[2] < _SMALL_PRODUCT:
-        torch.sum(terms.mul_(weights), dim=1, keepdim=True, out=out)
-    else:
-        torch.bmm(weights.transpose(1, 2), terms, out=out)
+def _sum_of_rows(
+    terms: Float[Tensor, "E H"], rows: _Rows, weights: Float[Tensor, "E 1"] | None = None
+) -> Float[Tensor, "slots H"]:
+    """Σ_k weight · terms[rows[n, k]] for every slot n of the block, whose weights are in the order of the rows."""
+    rows = rows[: len(terms) // rows.shape[1]]
+    of_rows = None if weights is None else weights.view(rows.shape)
+    return embedding_bag(rows, terms, mode="sum", per_sample_weights=of_rows)

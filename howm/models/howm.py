@@ -1,83 +1,43 @@
 """HOWM: slots, Action Attention and a Σ_K-equivariant transition, trained with the Aligned Loss (Section 5)."""
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, one_hot
 
-from howm.config import PARSER, require_least, require_positive, validate
 from howm.data.privileged import Privileged
 from howm.data.transitions import PictureBatch, SlotBatch
 from howm.errors import HowmError
-from howm.models.align import Lift, lifting, matched_slots
+from howm.models.align import bind_actors, lifting, matched_slots
 from howm.models.binding import ActionAttention, Binding, bind, unmatched_share
+from howm.models.distinct import DistinctMLP
 from howm.models.extractors.anchors import AnchorsConfig
 from howm.models.extractors.base import Extractor
-from howm.models.extractors.cells import ExtractorConfig
-from howm.models.extractors.registry import build_extractor, parse_extractor
+from howm.models.extractors.registry import build_extractor
+from howm.models.howm_config import HOWMConfig
 from howm.models.losses import SIGMA, contrastive
 from howm.models.mlp import MLP
+from howm.models.object_rows import NOBODY, aligned, pack
 from howm.models.production import ProductionTransition
-from howm.models.structured import StructuredConfig, StructuredDynamics
+from howm.models.structured import StructuredDynamics
 from howm.models.transition import GNNTransition
 from howm.models.world_model import Logs, SlotState, State, WorldModel, device_of, full_precision, slot_state
 from howm.worlds.spec import WorldSpec
 
 
-@dataclass(frozen=True)
-class HOWMConfig:
-    """The defaults are the paper's, where it gives any.
-
-    ``sigma`` is the unit of length of the embedding: the energy is measured in it, and embeddings are scaled by it. Of
-    embeddings that are small beside its weights the transition sees little: with the paper's 0.5 it does not learn
-    for thousands of steps that objects stand in each other's way.
-
-    ``state=structured`` keeps what an object is and predicts where it lies; it needs an extractor whose slots say both
-    (anchors). ``embedding``, ``maps``, ``margin`` and ``sigma`` are of ``state=embedding`` alone.
-    """
-
-    extractor: Any = field(default_factory=ExtractorConfig, metadata={PARSER: parse_extractor})
-    hidden: int = 512
-    embedding: int = 4
-    attention: int = 16
-    maps: Literal["linear", "mlp"] = "linear"  # from slots to embeddings and to queries
-    compete: Literal["slots", "objects"] = "slots"
-    lift: Lift = "pseudo_inverse"
-    identity_loss_weight: float = 0.0  # of the loss by which a slot that changed must claim to be the object that acted
-    margin: float = 1.0
-    sigma: float = SIGMA
-    transition: Literal["gnn", "nps"] = "gnn"
-    message_warmup: int = 0  # training steps without messages, which then fade in over as many
-    rules: int = 4  # of transition=nps
-    joint: bool = False  # train extractor and transition together, by the sum of their losses
-    state: Literal["embedding", "structured"] = "embedding"
-    structured: StructuredConfig = field(default_factory=StructuredConfig)
-
-    def __post_init__(self) -> None:
-        validate(self)
-        require_least(self, 1, "hidden", "embedding", "attention", "rules")
-        require_positive(self, "margin", "sigma")
-        require_least(self, 0, "identity_loss_weight", "message_warmup")
-        if self.identity_loss_weight and self.compete == "slots":
-            raise HowmError(
-                f"identity_loss_weight={self.identity_loss_weight} needs compete=objects; set it, or the weight to 0"
-            )
-        if self.lift == "claims" and self.compete == "slots":
-            raise HowmError("lift=claims needs compete=objects; set it, or choose another lift")
-        if self.state == "structured" and (self.lift != "claims" or self.joint):
-            raise HowmError("state=structured needs lift=claims and joint=false; set them, or state=embedding")
-        if self.transition == "nps" and (self.state == "structured" or self.message_warmup):
-            raise HowmError("transition=nps has no messages and no structured state; set state=embedding")
-
-
 class HOWM(WorldModel):
-    """Its cost is that of K+1 slots, whatever the size N of the library."""
+    """Its cost is that of K+1 slots, whatever the size N of the library.
+
+    In a library larger than ``listed_objects`` binding is retrieval: in training the objects that act in an episode
+    compete with each other and the rest of the batch; later each slot is the object, of all, whose key fits best.
+    States keep who their slots are instead of N rows, and embeddings list the objects present (`object_rows`).
+    """
 
     spec: WorldSpec
     extractor: Extractor
+    searched = False  # whether the library is too large to be listed
     hard = False  # bind each object's actions to one slot, for evaluation
 
     def __init__(self, spec: WorldSpec, config: HOWMConfig) -> None:
@@ -100,7 +60,7 @@ class HOWM(WorldModel):
             return
 
         def from_slots(size: int) -> nn.Module:
-            return nn.Linear(slot, size) if config.maps == "linear" else MLP(slot, hidden, size)
+            return nn.Linear(slot, size) if config.maps == "linear" else DistinctMLP(slot, hidden, size)
 
         self.embedding = from_slots(config.embedding)
         self.attention = ActionAttention(
@@ -113,13 +73,21 @@ class HOWM(WorldModel):
             else GNNTransition(*sizes, message_warmup=config.message_warmup)
         )
         self.appearance_decoder = MLP(slot + config.embedding, hidden, slot)
+        self.searched = config.lift == "claims" and spec.n > config.listed_objects
+        if self.searched:
+            self.metric = aligned(config.embedding)
 
     @property
     def frozen_extractor(self) -> Extractor | None:
         return None if self.config.joint else self.extractor
 
     def encode(self, pictures: Tensor, privileged: Privileged | None = None) -> SlotState:
-        return self.encode_slots(full_precision(self.extractor.slots(pictures)))
+        alone = torch.is_grad_enabled() or self.structured is not None or self.searched
+        shared = None if alone else self.extractor.slot_rows(pictures)
+        if shared is None:
+            return self.encode_slots(full_precision(self.extractor.slots(pictures)))
+        rows, index = full_precision(shared[0]), shared[1]
+        return self._state(rows[index], self.attention.of_rows(rows, index), self._embeddings(rows)[index])
 
     def encode_frames(self, pictures: Tensor) -> SlotState | None:
         slots = self.extractor.track(pictures)
@@ -129,29 +97,45 @@ class HOWM(WorldModel):
         """Slots to embeddings and binding."""
         if self.structured is not None:
             return self.structured.encode(slots)
-        binding = self.attention(slots)
-        embeddings = self._embeddings(slots)
-        lift = lifting(binding, self.config.lift)
-        actions = binding.actions
-        if self.hard and not self.training:
-            actions = one_hot(actions.argmax(dim=2), actions.shape[2]).to(actions.dtype)
-        return SlotState(embeddings, actions, lift, slots)
+        if self.searched:
+            identity, claimed = self.attention.retrieve(slots)
+            return SlotState(self._embeddings(slots), source_slots=slots, identity=identity, claimed=claimed)
+        return self._state(slots, self.attention(slots), self._embeddings(slots))
 
-    def _embeddings(self, slots: Float[Tensor, "B S slot"]) -> Float[Tensor, "B S D"]:
+    def _state(
+        self, slots: Float[Tensor, "B S slot"], binding: Binding, embeddings: Float[Tensor, "B S D"]
+    ) -> SlotState:
+        lift = lifting(binding, self.config.lift)
+        return SlotState(embeddings, self._hardened(binding.actions), lift, slots)
+
+    def _hardened(self, actions: Float[Tensor, "B rows S"]) -> Float[Tensor, "B rows S"]:
+        """Each object's actions to one slot alone, where that is asked for."""
+        if not self.hard or self.training:
+            return actions
+        return one_hot(actions.argmax(dim=2), actions.shape[2]).to(actions.dtype)
+
+    def _embeddings(self, slots: Float[Tensor, "*b slot"]) -> Float[Tensor, "*b D"]:
         return full_precision(self.embedding(slots)) * (self.config.sigma / SIGMA)
 
     def step(self, state: State, action: Int[Tensor, " B"]) -> SlotState:
         state = slot_state(state)
-        assert state.binding is not None
-        return self.step_bound(state, bind(state.binding, action, self.spec.actions_per_object))
+        if state.binding is not None:
+            return self.step_bound(state, bind(state.binding, action, self.spec.actions_per_object))
+        assert state.identity is not None
+        acting = action // self.spec.actions_per_object
+        row = self._hardened(self.attention.recall(state.identity, acting.unsqueeze(1)).actions)
+        return self.step_bound(state, bind(row, action % self.spec.actions_per_object, self.spec.actions_per_object))
 
     def step_bound(self, state: SlotState, bound: Float[Tensor, "B S A"]) -> SlotState:
         """One step with actions that are bound; a background that an absent object's action went to stays as it is."""
         if self.structured is not None:
             return self.structured.step_bound(state, bound)
-        change = full_precision(self.transition(state.slots, bound))
-        if self.extractor.has_background:
-            change = torch.cat([change[:, :-1], torch.zeros_like(change[:, -1:])], dim=1)
+        slots = state.slots.shape[1]
+        objects = slots - self.extractor.has_background  # which come first
+        sent = slots if self.config.background_messages else objects
+        change = full_precision(self.transition(state.slots[:, :sent], bound[:, :sent]))
+        if objects < slots:
+            change = torch.cat([change[:, :objects], torch.zeros_like(state.slots[:, objects:])], dim=1)
         return replace(state, slots=state.slots + change)
 
     def lifted(self, state: State) -> Float[Tensor, "B N D"]:
@@ -159,20 +143,26 @@ class HOWM(WorldModel):
         state = slot_state(state)
         if self.structured is not None:
             return self.structured.lifted(state)
-        assert state.lift is not None
+        lift = state.lift
+        if state.claimed is not None:
+            lift = one_hot(state.claimed + 1, self.spec.n + 1)[..., 1:].transpose(1, 2)
+        assert lift is not None
         with torch.autocast(state.slots.device.type, enabled=False):
-            return state.lift.to(state.slots.dtype) @ state.slots
+            return lift.to(state.slots.dtype) @ state.slots
 
     def embed(self, state: State) -> Float[Tensor, "B F"]:
-        return self.lifted(state).flatten(1)
+        state = slot_state(state)
+        return self.lifted(state).flatten(1) if state.claimed is None else pack(state.claimed, state.slots)
 
     def objects(self, state: State) -> Float[Tensor, "B N D"]:
         return self.lifted(state)
 
     def present(self, state: State) -> Bool[Tensor, "B N"] | None:
         """The objects that some slot claims to be."""
-        lift = slot_state(state).lift
-        return None if lift is None or self.config.lift != "claims" else lift.sum(dim=2) > 0.5
+        state = slot_state(state)
+        if state.claimed is not None:
+            return one_hot(state.claimed + 1, self.spec.n + 1)[..., 1:].any(dim=1)
+        return None if state.lift is None or self.config.lift != "claims" else state.lift.sum(dim=2) > 0.5
 
     def draw(self, state: State) -> Float[Tensor, "B H W 3"]:
         """The picture that a (predicted) state stands for: the objects that were seen, where they are now."""
@@ -189,10 +179,17 @@ class HOWM(WorldModel):
         return self.extractor.masks(full_precision(self.extractor.slots(pictures)))
 
     def binding(self, state: State) -> Float[Tensor, "B N S"] | None:
-        return slot_state(state).binding
+        state = slot_state(state)
+        if state.binding is not None or state.identity is None:
+            return state.binding
+        return self._hardened(self.attention.recall(state.identity).actions)
 
     def rebind(self, state: State, binding: Float[Tensor, "B N S"]) -> SlotState:
-        return replace(slot_state(state), binding=binding, lift=binding)
+        if not self.searched:
+            return replace(slot_state(state), binding=binding, lift=binding)
+        best = binding.max(dim=1)
+        claimed = torch.where(best.values > 0.5, best.indices, NOBODY)
+        return replace(slot_state(state), binding=binding, claimed=claimed)
 
     def hard_binding(self, on: bool = True) -> None:
         self.hard = on
@@ -232,10 +229,7 @@ class HOWM(WorldModel):
         if self.structured is not None:
             loss, logs = self.structured(*slots.chunk(3)[:2], batch.action)
             return loss, logs
-        binding = self.attention(slots[: len(batch)])
-        with torch.no_grad():  # gradient reaches the binding through bound actions alone, so others need none
-            others = lifting(self.attention(slots[len(batch) :]), self.config.lift)
-        lifts = (lifting(binding, self.config.lift), *others.chunk(2))
+        binding, lifts = self._bind_batch(slots, batch)
         parts = zip(self._embeddings(slots).chunk(3), lifts, slots.chunk(3), strict=True)
         current, following, negative = (SlotState(z, None, lift, seen) for z, lift, seen in parts)
         predicted = self.step_bound(current, binding.bound_actions(batch.action))
@@ -258,6 +252,23 @@ class HOWM(WorldModel):
             reconstruction, more = self.extractor(pictures)
             loss, logs = loss + reconstruction, logs | more
         return loss, logs
+
+    def _bind_batch(
+        self, slots: Float[Tensor, "B3 S slot"], batch: PictureBatch | SlotBatch
+    ) -> tuple[Binding, tuple[Float[Tensor, "B rows S"], ...]]:
+        """The binding of the current frames, and the lifts of current, next and negative frames.
+
+        Gradient reaches the binding through bound actions and the identity loss alone, so lifts need none. The rows of
+        a lift are the library objects; in a large library, those that act in the episodes of the frames compared.
+        """
+        current, others = slots[: len(batch)], slots[len(batch) :]
+        if not self.searched or batch.actors is None or batch.negative_actors is None:
+            binding = self.attention(current)
+            with torch.no_grad():
+                lifts = lifting(self.attention(others), self.config.lift).chunk(2)
+            return binding, (lifting(binding, self.config.lift), *lifts)
+        acting = torch.unique(batch.action // self.spec.actions_per_object)
+        return bind_actors(self.attention, current, others, batch.actors, batch.negative_actors, acting)
 
     def _identity_loss(
         self, action: Int[Tensor, " B"], binding: Binding, current: SlotState, following: SlotState

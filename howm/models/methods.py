@@ -2,7 +2,8 @@
 
 from howm.models.cswm import CSWMK, CSWMN, CWMN, NPS, CSWMConfig, CSWMKCopy, NPSConfig
 from howm.models.cswm_slots import CSWMSlots, CSWMSlotsConfig
-from howm.models.howm import HOWM, HOWMConfig
+from howm.models.howm import HOWM
+from howm.models.howm_config import HOWMConfig
 from howm.models.monet_bm import MONetBM, MONetBMConfig
 from howm.models.presets import (
     ALIGNED_NPS_PRESETS,

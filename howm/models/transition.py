@@ -1,16 +1,12 @@
 """Transitions between slot states: message passing (C-SWM), and one MLP over all slots at once (C-WM)."""
 
-from typing import cast
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear, relu
 
 from howm.models.gnn_cpu import BlockedSum, neighbours
-from howm.models.mlp import MLP
-
-_Layers = tuple[nn.Linear, nn.LayerNorm, nn.Linear, nn.LayerNorm, nn.Linear]
+from howm.models.mlp import MLP, folded
 
 
 class GNNTransition(nn.Module):
@@ -36,7 +32,7 @@ class GNNTransition(nn.Module):
             self.register_buffer("trained", torch.zeros((), dtype=torch.int64))
         self.edge = MLP(2 * slot_size, hidden, hidden)
         self.node = MLP(slot_size + action_size + hidden, hidden, slot_size)
-        pair = _layers(self.edge)[0]
+        pair = self.edge.layers[0]
         with torch.no_grad():
             own, other = pair.weight.chunk(2, dim=1)
             own.mul_(0.1).sub_(other)
@@ -46,32 +42,28 @@ class GNNTransition(nn.Module):
         batch, num_slots, _ = slots.shape
         scale = self._scale()
         if _skippable() and scale == 0:
-            silence = slots.new_zeros(batch, num_slots, _layers(self.edge)[-1].out_features)
+            silence = slots.new_zeros(batch, num_slots, self.edge.layers[-1].out_features)
             silent: Tensor = self.node(torch.cat([slots, actions, silence], dim=-1))
             return silent
-        pair, norm1, middle, norm2, last = _layers(self.edge)
+        pair, norm1, middle, norm2, last = self.edge.layers
 
         # W [s_i, s_j] = W_own s_i + W_other s_j: a product for every slot, none for every edge.
         w_own, w_other = pair.weight.chunk(2, dim=1)
         own, other = linear(slots, w_own, pair.bias), linear(slots, w_other)
-        total = _sum_over_neighbours(own, other, *_folded(norm1, middle), norm1.eps)
+        total = _sum_over_neighbours(own, other, *folded(norm1, middle), norm1.eps)
 
         # The last edge layer is linear: it acts on the sum over the neighbours instead of on every edge.
-        weight, bias = _folded(norm2, last)
+        weight, bias = folded(norm2, last)
         weight, bias = scale * weight, scale * (num_slots - 1) * bias
-        first, *rest = self.node
-        first = cast(nn.Linear, first)
+        first = self.node.layers[0]
         inputs = torch.cat([slots, actions], dim=-1)
-        if batch * num_slots > len(weight):
-            # Two linear layers in a row: with more nodes than hidden units, multiplying the weights is cheaper.
-            w_inputs, w_total = first.weight.split_with_sizes([inputs.shape[-1], len(weight)], dim=1)
-            weight, bias = torch.cat([w_inputs, w_total @ weight], dim=1), first.bias + w_total @ bias
-            nodes = linear(torch.cat([inputs, total], dim=-1), weight, bias)
-        else:
-            nodes = first(torch.cat([inputs, linear(total, weight, bias)], dim=-1))
-        for layer in rest:
-            nodes = layer(nodes)
-        return nodes
+        if batch * num_slots <= len(weight):
+            inputs = torch.cat([inputs, linear(total, weight, bias)], dim=-1)
+            return self.node.with_first(inputs, first.weight, first.bias)
+        # Two linear layers in a row: with more nodes than hidden units, multiplying the weights is cheaper.
+        w_inputs, w_total = first.weight.split_with_sizes([inputs.shape[-1], len(weight)], dim=1)
+        weight, bias = torch.cat([w_inputs, w_total @ weight], dim=1), first.bias + w_total @ bias
+        return self.node.with_first(torch.cat([inputs, total], dim=-1), weight, bias)
 
     def _scale(self) -> Tensor | float:
         """The factor of the messages now; a training step is counted.
@@ -97,20 +89,10 @@ class MLPTransition(nn.Module):
         return delta.view(slots.shape)
 
 
-def _layers(mlp: MLP) -> _Layers:
-    linear1, _, norm1, linear2, _, norm2, linear3 = mlp
-    return cast(_Layers, (linear1, norm1, linear2, norm2, linear3))
-
-
 def _skippable() -> bool:
     """Whether weights may take no part in a step: DistributedDataParallel would wait for their gradients for ever."""
     parallel = torch.distributed.is_available() and torch.distributed.is_initialized()
     return not parallel and not torch.compiler.is_compiling()
-
-
-def _folded(norm: nn.LayerNorm, layer: nn.Linear) -> tuple[Tensor, Tensor]:
-    """W, b with layer(norm(x)) = W N(x) + b, where N normalises without scale and shift."""
-    return layer.weight * norm.weight, layer.bias + layer.weight @ norm.bias
 
 
 def _sum_over_neighbours(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Integer
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor, nn
 
 from howm.data.privileged import Privileged
@@ -68,13 +68,16 @@ class SlotState(State):
     """Embeddings of slots. ``binding`` says to which slot the actions of each library object go, where a method binds.
 
     ``lift`` reads the slots as N library objects, and ``source_slots`` are what an extractor made of the picture: both
-    stay as they were in the picture.
+    stay as they were in the picture. For libraries too large to list, ``identity`` keeps instead what a binding is made
+    of, a query for each slot, and ``claimed`` the object that each slot takes itself for, or -1.
     """
 
     slots: Float[Tensor, "B S D"]
     binding: Float[Tensor, "B N S"] | None = None
     lift: Float[Tensor, "B N S"] | None = None
     source_slots: Float[Tensor, "B S slot"] | None = None
+    identity: Float[Tensor, "B Q query"] | None = None
+    claimed: Int[Tensor, "B S"] | None = None
 
 
 def slot_state(state: State) -> SlotState:

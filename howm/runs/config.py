@@ -19,6 +19,7 @@ class TrainConfig:
     batch: int = 1_024
     lr: float = 5e-4
     optimizer: Literal["adam", "rmsprop"] = "adam"
+    beta2: float = 0.999  # of Adam: how long it remembers the size of gradients
     schedule: Literal["constant", "cosine"] = "constant"
     warmup: int = 0
     same_scene: float = 0.5  # the paper's ε: the share of negatives from the same scene
@@ -33,7 +34,9 @@ class TrainConfig:
         validate(self)
         require_least(self, 1, "steps", "batch", "check_every", "log_every")
         require_positive(self, "lr")
-        require_least(self, 0, "warmup")
+        require_least(self, 0, "warmup", "beta2")
+        if self.beta2 >= 1:
+            raise HowmError(f"beta2 must be in [0, 1), got {self.beta2}")
         if not 0 <= self.same_scene <= 1:
             raise HowmError(f"same_scene must be in [0, 1], got {self.same_scene}")
         if not 0 <= self.still <= 1:

@@ -14,6 +14,7 @@ from howm.files import atomic_write, read_json, refuse_links
 from howm.runs.record import Costs
 
 VERSION = 2
+EVALUATION_VERSION = 2  # grows when a model would no longer get the same scores; docs/trust.md says what changed
 Part = Literal["unseen", "training"]  # scenes
 Pool = Literal["paper", "hard"]  # references: frame k of every episode; and each query's own near misses as well
 Status = Literal["ok", "OM", "failed"]

@@ -109,7 +109,7 @@ class Trainer:
             data = {"data": self.options.data_path, "data_hash": self.options.data_hash}
             configuration = data | self.checkpoints.record.configuration()
             self.directory.begin(configuration, self.step, self.options.tensorboard)
-        self._note(f"begins at step {self.step} of {self.steps}, {versions()}")
+        self._note(f"begins at step {self.step} of {self.steps}, {self.checkpoints.record.versions}")
         try:
             with torch.random.fork_rng():
                 finished = self._loop()

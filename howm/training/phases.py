@@ -36,4 +36,4 @@ def make_optimizer(phase: Phase) -> torch.optim.Optimizer:
     weights = [parameter for parameter in phase.module.parameters() if parameter.requires_grad]
     if phase.config.optimizer == "rmsprop":
         return torch.optim.RMSprop(weights, lr=phase.config.lr)
-    return torch.optim.Adam(weights, lr=phase.config.lr, fused=True)
+    return torch.optim.Adam(weights, lr=phase.config.lr, betas=(0.9, phase.config.beta2), fused=True)

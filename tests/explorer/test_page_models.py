@@ -55,6 +55,7 @@ def test_the_shipped_model_computes_the_same(tmp_path):
 
 
 @needs_node
+@pytest.mark.slow
 def test_objects_anywhere_compute_the_same(tmp_path):
     world = make_world("free", n=5)
     fewer = {"model": {"extractor": {"kind": "anchors", "refine": 1}}}  # operations, to be exported sooner

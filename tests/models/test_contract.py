@@ -15,7 +15,7 @@ from howm.models.cswm import CSWMConfig
 from howm.models.cswm_slots import CSWMSlotsConfig
 from howm.models.extractors.cells import ExtractorConfig
 from howm.models.extractors.monet import MONetConfig
-from howm.models.howm import HOWMConfig
+from howm.models.howm_config import HOWMConfig
 from howm.models.registry import METHODS, build_model
 
 SPEC = WorldSpec(n=6, k=3)

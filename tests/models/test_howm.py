@@ -31,7 +31,8 @@ from howm.models.extractors.iterations import SlotAttentionIterations, sinkhorn
 from howm.models.extractors.proposals import sigmoid_with_sum
 from howm.models.extractors.quality import extraction_accuracy, object_slots
 from howm.models.extractors.registry import build_extractor
-from howm.models.howm import HOWM, HOWMConfig
+from howm.models.howm import HOWM
+from howm.models.howm_config import HOWMConfig
 from howm.models.losses import contrastive, energy
 from howm.models.registry import build_model
 from howm.runs.checkpoint import load_checkpoint

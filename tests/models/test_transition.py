@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from edge_list_gnn import EdgeListGNN
+from edge_list_gnn import EdgeListGNN, by_layer
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from howm.models import gnn_cpu
+from howm.models import gnn_cpu, mlp, product_cpu
 from howm.models.mlp import MLP
 from howm.models.transition import GNNTransition, MLPTransition
 
@@ -75,8 +75,12 @@ def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor], toleranc
         (6, 9, 64),
     ],
 )
-def test_values_and_gradients_equal_the_edge_list(batch, num_slots, hidden, dtype, monkeypatch):
+@pytest.mark.parametrize("smallest", [0, 2**40])
+def test_values_and_gradients_equal_the_edge_list(batch, num_slots, hidden, dtype, smallest, monkeypatch):
+    """With the products and layers that only large tensors have, and with those of small ones."""
     monkeypatch.setattr(gnn_cpu, "_BLOCK_ELEMENTS", 10_000)
+    monkeypatch.setattr(product_cpu, "_SMALL_PRODUCT", smallest)
+    monkeypatch.setattr(mlp, "_SMALL_LAYER", smallest)
     fast, slow = twins(3, 4, hidden, dtype)
     slots, actions = torch.randn(batch, num_slots, 3, dtype=dtype), torch.randn(batch, num_slots, 4, dtype=dtype)
     expected = values_and_gradients(slow, slots, actions)
@@ -246,7 +250,39 @@ def test_flat_transition_is_one_mlp_over_everything_in_order():
 
 
 def test_mlp_has_the_form_of_the_tables():
-    mlp = MLP(3, 8, 2)
+    model = MLP(3, 8, 2)
     wanted = [nn.Linear, nn.ReLU, nn.LayerNorm, nn.Linear, nn.ReLU, nn.LayerNorm, nn.Linear]
-    assert [type(layer) for layer in mlp] == wanted
-    assert mlp(torch.randn(100, 3)).min() < 0
+    assert [type(layer) for layer in model] == wanted
+    assert model(torch.randn(100, 3)).min() < 0
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("shape", [(200, 25), (40, 5, 25), (0, 25)])
+def test_mlp_equals_its_layers_one_by_one(shape, dtype, monkeypatch):
+    monkeypatch.setattr(mlp, "_SMALL_LAYER", 0)
+    monkeypatch.setattr(product_cpu, "_SMALL_PRODUCT", 0)
+    torch.manual_seed(0)
+    model = perturbed(MLP(25, 48, 4)).to(dtype)
+    found = []
+    for function in (model, lambda x: by_layer(model, x)):
+        x = torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        out = function(x)
+        gradients = torch.autograd.grad(out.square().sum() + out.sum(), [x, *model.parameters()])
+        found.append(dict(enumerate([out.detach(), *gradients])))
+    if 0 in shape:
+        assert found[0][0].shape == (0, 4)
+    else:
+        assert_same(*found, TOLERANCE[dtype])
+
+
+def test_gradients_are_those_of_finite_differences(monkeypatch):
+    monkeypatch.setattr(mlp, "_SMALL_LAYER", 0)
+    monkeypatch.setattr(gnn_cpu, "_BLOCK_ELEMENTS", 100)
+    model, _ = twins(2, 3, 6, torch.float64)
+    slots, actions = torch.randn(3, 4, 2).double().requires_grad_(), torch.randn(3, 4, 3).double().requires_grad_()
+    weights = dict(model.named_parameters())
+
+    def change(slots: Tensor, actions: Tensor, *values: Tensor) -> Tensor:
+        return torch.func.functional_call(model, dict(zip(weights, values, strict=True)), (slots, actions))
+
+    assert torch.autograd.gradcheck(change, (slots, actions, *weights.values()))

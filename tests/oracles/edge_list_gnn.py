@@ -24,8 +24,15 @@ class EdgeListGNN(nn.Module):
         receiver, sender = (first + receiver).flatten(), (first + sender).flatten()
 
         nodes = slots.reshape(batch * num_slots, slot_size)
-        edges = self.edge(torch.cat([nodes[receiver], nodes[sender]], dim=1))
+        edges = by_layer(self.edge, torch.cat([nodes[receiver], nodes[sender]], dim=1))
         agg = edges.new_zeros(batch * num_slots, edges.shape[1]).index_add(0, receiver, edges)
-        delta = self.node(torch.cat([nodes, actions.flatten(0, 1), agg], dim=1))
+        delta = by_layer(self.node, torch.cat([nodes, actions.flatten(0, 1), agg], dim=1))
         out: Tensor = delta.view(batch, num_slots, slot_size)
         return out
+
+
+def by_layer(mlp: MLP, x: Tensor) -> Tensor:
+    """As `torch.nn.Sequential` computes it."""
+    for layer in mlp:
+        x = layer(x)
+    return x

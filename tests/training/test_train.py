@@ -437,6 +437,7 @@ fit(OwnModel(), make_dataset("shapes", 5, 3, amounts=AMOUNTS),
 """
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one_with_the_double_batch(tmp_path):
     tests = str(Path(__file__).parent)
     one = spawn(["-c", DISTRIBUTED.format(tests=tests, batch=16, out=str(tmp_path / "one"))])
@@ -473,6 +474,7 @@ fit(Torn(), make_dataset("shapes", 5, 3, amounts=AMOUNTS),
 """
 
 
+@pytest.mark.slow
 def test_processes_that_measure_differently_decide_alike_which_weights_are_best(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(TORN.format(tests=str(Path(__file__).parent), out=str(tmp_path / "run")))

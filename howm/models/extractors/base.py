@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from howm.models.extractors.layout import SlotLayout
@@ -35,6 +35,11 @@ class Extractor(nn.Module, ABC):
     @abstractmethod
     def slots(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
         """The slots of pictures, in no order that means anything."""
+
+    def slot_rows(self, pictures: Tensor) -> tuple[Float[Tensor, "rows D"], Int[Tensor, "B S"]] | None:
+        """The slots of pictures as different rows and which of them each slot is, so that what is done to slots one by
+        one is done once for equal ones; None of an extractor that does not know which are equal."""
+        return None
 
     @abstractmethod
     def masks(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B S H W"]:

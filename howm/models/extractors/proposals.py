@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from howm.errors import HowmError
-from howm.models.cells import split_cells, unit
+from howm.models.cells import distinct_cells, split_cells, unit
 from howm.models.extractors.cells import ExtractorConfig, normalised
 from howm.models.extractors.sprites import SpriteExtractor
 from howm.worlds.spec import WorldSpec
@@ -42,18 +42,38 @@ class Proposals(SpriteExtractor):
         Black cells are alike but for their place: all pictures share what those propose.
         """
         lit, features = self.features.rows(pictures)
-        cells = lit.shape[1]
         rows = torch.relu(features) + self.position.expand(*lit.shape, -1)[lit]
+        number = lit.flatten().cumsum(0).view_as(lit) - 1
+        return self._propose(rows, torch.where(lit, number, -1))
+
+    def _distinct(
+        self, pictures: Tensor
+    ) -> tuple[Float[Tensor, "rows D"], Float[Tensor, " rows"], Int[Tensor, "B cells"]]:
+        """As `proposals`, with equal cells in equal places shared, too: many pictures of a few objects have few."""
+        found = distinct_cells(pictures, self.spec.grid_pixels)
+        if found is None:
+            return self.proposals(pictures)
+        features = self.features.linear(unit(found.pixels))
+        return self._propose(torch.relu(features) + self.position[found.place], found.number)
+
+    def _propose(
+        self, rows: Float[Tensor, "lit features"], number: Int[Tensor, "B cells"]
+    ) -> tuple[Float[Tensor, "rows D"], Float[Tensor, " rows"], Int[Tensor, "B cells"]]:
+        """Of located features, of which ``number`` says where they stand; where it is -1, cells are black."""
         black = torch.relu(self.features.linear.bias) + self.position
         proposed = self.propose(torch.cat([rows, black]))
-        number = lit.flatten().cumsum(0).view_as(lit) - 1
-        index = torch.where(lit, number, len(rows) + torch.arange(cells, device=lit.device))
+        index = torch.where(number >= 0, number, len(rows) + torch.arange(number.shape[1], device=number.device))
         return normalised(proposed[:, :-1]), proposed[:, -1], index
 
     def slots(self, pictures: Tensor) -> Float[Tensor, "B S D"]:
-        slots, logits, index = self.proposals(pictures)
-        chosen = logits[index].topk(self.k, dim=1).indices
-        return torch.cat([slots[index.gather(1, chosen)], self.background.expand(len(pictures), 1, -1)], dim=1)
+        slots, index = self.slot_rows(pictures)
+        return slots[index]
+
+    def slot_rows(self, pictures: Tensor) -> tuple[Float[Tensor, "rows D"], Int[Tensor, "B S"]]:
+        slots, logits, index = self.proposals(pictures) if torch.is_grad_enabled() else self._distinct(pictures)
+        chosen = index.gather(1, logits[index].topk(self.k, dim=1).indices)
+        background = torch.full_like(chosen[:, :1], len(slots))
+        return torch.cat([slots, self.background.unsqueeze(0)]), torch.cat([chosen, background], dim=1)
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         slots, logits, index = self.proposals(pictures)

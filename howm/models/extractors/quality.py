@@ -51,8 +51,7 @@ def slot_quality_report(extractor: Extractor, held_out: Transitions, frames: int
 
     The true share of frames in which every object has a slot of its own stands beside it and decides nothing.
     """
-    chosen = np.random.default_rng(0).integers(held_out.frame_count, size=frames)
-    pictures = held_out.pictures(chosen).to(device_of(extractor))
+    pictures = held_out.pictures(_some_frames(held_out.frame_count, frames)).to(device_of(extractor))
     with evaluating(extractor):
         drawn = extractor.draw(extractor.slots(pictures))
     truth = unit(pictures)
@@ -77,17 +76,22 @@ def slot_quality_report(extractor: Extractor, held_out: Transitions, frames: int
 @torch.no_grad()
 def extraction_accuracy(extractor: Extractor, episodes: Episodes, frames: int = 2_000) -> float | None:
     """The share, in percent, of frames in which every object has a slot of its own; None without true masks."""
-    rng = np.random.default_rng(0)
-    episode, time = rng.integers(len(episodes), size=frames), rng.integers(episodes.steps + 1, size=frames)
+    chosen = _some_frames(len(episodes) * (episodes.steps + 1), frames)
     right = 0
     with evaluating(extractor):
-        for part in np.array_split(np.arange(frames), max(1, frames // 500)):
-            pictures = torch.from_numpy(episodes.observe(episode[part], time[part])).to(device_of(extractor))
-            truth = true_masks(episodes, episode[part], time[part])
+        for part in np.array_split(chosen, max(1, len(chosen) // 500)):
+            episode, time = np.divmod(part, episodes.steps + 1)
+            pictures = torch.from_numpy(episodes.observe(episode, time)).to(device_of(extractor))
+            truth = true_masks(episodes, episode, time)
             if truth is None:
                 return None
             slots = extractor.slots(pictures)
             holder = object_slots(extractor.masks(slots), truth.to(pictures.device))
             background = extractor.num_slots - 1 if extractor.has_background else None
             right += int(one_slot_each(holder, background).sum())
-    return 100 * right / frames
+    return 100 * right / len(chosen)
+
+
+def _some_frames(count: int, limit: int) -> Int[np.ndarray, " B"]:
+    """All frames where there are few, else as many as the limit, always the same ones."""
+    return np.arange(count) if count <= limit else np.random.default_rng(0).integers(count, size=limit)
