@@ -17,14 +17,14 @@ from howm.data.rollouts import Rollouts
 from howm.data.storage import load_certified
 from howm.errors import HowmError, require_int
 from howm.evaluation.episodes import EvaluationData, digest, episodes_of, fresh_episodes, stored_episodes
-from howm.evaluation.evaluate import EVALUATION_VERSION, evaluate, frames_to_embed
+from howm.evaluation.evaluate import evaluate, frames_to_embed
 from howm.evaluation.metrics import summarise
 from howm.models.world_model import WorldModel
 from howm.progress import progress as bar
 from howm.runs.checkpoint import Checkpoint, load_checkpoint
 from howm.runs.locate import find_checkpoint, find_data, rebuild
 from howm.runs.ranks import QueryRanks, ranks_path, read_ranks
-from howm.runs.result import Metrics, Pool, read_result
+from howm.runs.result import EVALUATION_VERSION, Metrics, Pool, read_result
 
 Place = str | os.PathLike[str]
 _STREAM = 301  # of random numbers for intervals of differences

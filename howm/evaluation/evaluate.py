@@ -17,7 +17,7 @@ from torch import Tensor
 
 from howm.data.rollouts import Rollouts
 from howm.errors import HowmError
-from howm.evaluation.controls import control_predictions
+from howm.evaluation.controls import control_ranks
 from howm.evaluation.embedding import compare, predict
 from howm.evaluation.metrics import summarise
 from howm.evaluation.near_misses import _STREAM
@@ -27,8 +27,6 @@ from howm.models.world_model import WorldModel, evaluating
 from howm.progress import progress as bar
 from howm.runs.result import Pool, Scores
 
-# Grows when the same model and data would no longer get the same scores; docs/trust.md says what changed.
-EVALUATION_VERSION = 2
 CONTROLS = ("do_nothing", "random", "constant", "oracle")
 
 
@@ -110,14 +108,14 @@ def _evaluate(
             advance(queries * _frames_of_query(steps))
 
     for k, compared in compare(model, rollouts, pools, predictions[0], predicted, chunk, embedded).items():
-        for one in (compared, *(control_predictions(pools[k], seed) if controls else ())):
-            for name, ranks in _ranks(one, pools[k]).items():
-                for kind, some in zip(get_args(Pool), ranks, strict=True):
-                    interval = np.random.default_rng([seed, _STREAM, k])
-                    metrics = summarise(some, rollouts.scene_index, interval)
-                    found.setdefault(name, {}).setdefault(kind, {})[str(k)] = metrics
-                    if name == "model":
-                        found_ranks.setdefault(kind, {})[str(k)] = some
+        both = _ranks(compared, pools[k]) | (control_ranks(pools[k], seed) if controls else {})
+        for name, ranks in both.items():
+            for kind, some in zip(get_args(Pool), ranks, strict=True):
+                interval = np.random.default_rng([seed, _STREAM, k])
+                metrics = summarise(some, rollouts.scene_index, interval)
+                found.setdefault(name, {}).setdefault(kind, {})[str(k)] = metrics
+                if name == "model":
+                    found_ranks.setdefault(kind, {})[str(k)] = some
     return found, found_ranks
 
 

@@ -5,6 +5,8 @@ from jaxtyping import Float, Int
 
 from howm.runs.result import Metrics
 
+_DRAWN = 1 << 17  # scenes that are drawn at once
+
 
 def summarise(
     ranks: Float[np.ndarray, " P"],
@@ -29,8 +31,10 @@ def summarise(
         scene = np.arange(len(ranks))
     # Queries of one scene share objects and background, so scenes are the independent draws.
     total, count = np.bincount(scene, weights=reciprocal), np.bincount(scene)
-    drawn = (rng.integers(len(total), size=len(total)) for _ in range(resamples))
-    means = [total[d].sum() / count[d].sum() for d in drawn]
+    at_once = max(1, _DRAWN // len(total))
+    parts = [min(at_once, resamples - done) for done in range(0, resamples, at_once)]
+    drawn = (rng.integers(len(total), size=(part, len(total))) for part in parts)
+    means = np.concatenate([total[d].sum(axis=1) / count[d].sum(axis=1) for d in drawn])
     low, high = 100.0 * np.percentile(means, [2.5, 97.5])
     h1, h5, h10 = (100.0 * float(np.mean(ranks <= k)) for k in (1, 5, 10))
     return Metrics(h1, h5, h10, 100.0 * float(reciprocal.mean()), (float(low), float(high)))

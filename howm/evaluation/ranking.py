@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
+from howm.evaluation.counting import NearCounts, compare_distances
 from howm.models.distance import Distance, euclidean
 
 PADDING = -1
@@ -16,40 +17,6 @@ PADDING = -1
 
 # A few megabytes of distances at once: the chunk stays near the cache, and memory does not grow with P.
 _CHUNK_ELEMENTS = 1 << 20
-
-
-def _near_counts(
-    queries: Float[Tensor, "P F"],
-    references: Float[Tensor, "T F"],
-    target: Int[np.ndarray, " P"],
-    labels: Int[np.ndarray, " T"],
-) -> tuple[np.ndarray, Int[np.ndarray, "2 P"]] | None:
-    """Each query's distance to its target, and how many references are nearer and as near; None where it pays not.
-
-    What shares the target's label does not count, but for the target itself. A matrix product tells squared distances
-    up to rounding, for which there is a bound; only what it leaves in doubt, a handful where a model is any good, is
-    measured exactly. The counts are the same as those from all distances, to the last one.
-    """
-    own = _pair_distances(queries, references[torch.from_numpy(target)])
-    # |q|² + |r|² − 2qr − slack > own², where slack is a share of |q|² + |r|² + own²; what is q's alone is on the right.
-    share = 4 * (queries.shape[1] + 8) * float(np.finfo(np.float64).eps)
-    lengths = (1 - share) * references.square().sum(dim=1)
-    lengths[~lengths.isfinite()] = torch.nan
-    limits = (1 + share) * own.square() - (1 - share) * queries.square().sum(dim=1)
-    rough = torch.addmm(lengths, queries, references.t(), alpha=-2)
-    row, column = (~(rough > limits.unsqueeze(1))).nonzero(as_tuple=True)  # what is not a number stays in doubt
-    if len(row) * queries.shape[1] > 4 * _CHUNK_ELEMENTS:
-        return None  # a poor model: measuring all is no slower and takes less room
-    distances = _pair_distances(queries[row], references[column]).numpy()
-    rows, columns = row.numpy(), column.numpy()
-    rival = (labels[columns] != labels[target][rows]) | (columns == target[rows])
-    nearer, as_near = _compare(distances, own.numpy()[rows])
-    counts = [np.bincount(rows[rival & group], minlength=len(queries)) for group in (nearer, as_near)]
-    return own.numpy(), np.stack(counts)
-
-
-def _pair_distances(a: Float[Tensor, "M F"], b: Float[Tensor, "M F"]) -> Float[Tensor, " M"]:
-    return euclidean(a.unsqueeze(1), b.unsqueeze(1))[:, 0, 0]
 
 
 def ranks_from_distances(
@@ -75,16 +42,8 @@ def ranks_from_distances(
 
 def _count(distances: np.ndarray, own: np.ndarray, keep: np.ndarray) -> Int[np.ndarray, "3 P"]:
     """For each row: how many kept references are nearer than the target, how many as near, and how many there are."""
-    groups = [keep & group for group in _compare(distances, own[:, None])]
+    groups = [keep & group for group in compare_distances(distances, own[:, None])]
     return np.stack([np.count_nonzero(group, axis=1) for group in (*groups, keep)])
-
-
-def _compare(distances: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What is nearer than its target, and what is as near."""
-    # NaN compares false with everything, so left alone it would never count as a rival.
-    own = np.where(np.isfinite(own), own, 0.0)
-    distances = np.where(np.isfinite(distances), distances, -np.inf)
-    return distances < own, distances == own
 
 
 def _place(own: np.ndarray, counts: Int[np.ndarray, "3 P"]) -> Float64[np.ndarray, " P"]:
@@ -156,12 +115,13 @@ def ranks_in_both_pools(
         raise ValueError(f"chunk must be at least 1, not {chunk}")
 
     references, kept = _exact(targets), pool_sizes(labels, target_index)
+    near_counts = NearCounts(references, labels) if distance is euclidean else None
     shared_ranks, all_ranks = np.empty(queries), np.empty(queries)
     for start in range(0, queries, chunk):
         part = slice(start, start + chunk)
         query = _exact(predictions[part])
         column = target_index[part]
-        near = _near_counts(query, references, column, labels) if distance is euclidean else None
+        near = None if near_counts is None else near_counts(query, column)
         if near is not None:
             own, counts = near[0], np.vstack([near[1], kept[part]])
         else:

@@ -27,7 +27,7 @@ from howm.evaluation.episodes import (
     unseen_label,
 )
 from howm.evaluation.equivariance import equivariance_error
-from howm.evaluation.evaluate import EVALUATION_VERSION, evaluate, frames_to_embed
+from howm.evaluation.evaluate import evaluate, frames_to_embed
 from howm.evaluation.segmentation import segmentation
 from howm.files import file_hash
 from howm.models.registry import METHODS
@@ -38,7 +38,16 @@ from howm.runs.directory import read_metrics
 from howm.runs.locate import find_checkpoint, find_data, rebuild
 from howm.runs.provenance import versions, world_title
 from howm.runs.ranks import QueryRanks, ranks_path, write_ranks
-from howm.runs.result import Pool, RunResult, Scores, refuse_other_data, result_path, setting_name, write_result
+from howm.runs.result import (
+    EVALUATION_VERSION,
+    Pool,
+    RunResult,
+    Scores,
+    refuse_other_data,
+    result_path,
+    setting_name,
+    write_result,
+)
 
 Place = str | os.PathLike[str]
 _DIAGNOSIS_FRAMES = 100  # that a diagnosis is worth, for each of its episodes: only to say how far an evaluation is

@@ -36,7 +36,7 @@ from howm.models.registry import Method, find_method
 from howm.runs.config import OF_RUN
 from howm.runs.directory import read_metrics
 from howm.runs.provenance import world_title
-from howm.runs.result import RunResult, read_result, write_result
+from howm.runs.result import EVALUATION_VERSION, RunResult, read_result, write_result
 
 MATCHED_EPISODES = 500  # of evaluation for a model that matches slots with slots: ranking cost limits it
 
@@ -131,7 +131,7 @@ class Sweep:
         if self._is_held(run):
             return "running"
         result = self.result(run)
-        return "waiting" if result is None else result.status
+        return "waiting" if result is None or _is_outdated(result) else result.status
 
     def result(self, run: PlannedRun) -> RunResult | None:
         """What is known of a run that has ended."""
@@ -162,12 +162,13 @@ class Sweep:
         return min(1.0, measured[-1]["step"] / sum(int(one) for one in steps))
 
     def open_runs(self) -> list[PlannedRun]:
-        """What is still to do: also what failed before, and what did not fit into a smaller memory limit."""
+        """What is still to do: also what failed before, what did not fit into a smaller memory limit, and what was
+        measured by an older version of the evaluation."""
         return [run for run in self.config.runs() if not self._closed(run)]
 
     def _closed(self, run: PlannedRun) -> bool:
         result = self.result(run)
-        if result is None or result.status == "failed":
+        if result is None or result.status == "failed" or _is_outdated(result):
             return False
         limit = None if result.failure is None else result.failure.memory_limit_mb
         return result.status == "ok" or (limit is not None and (self.memory_mb or machine_memory_mb()) <= limit)
@@ -175,7 +176,7 @@ class Sweep:
     def _first_mismatch(self, run: PlannedRun) -> str | None:
         """What a finished result was made with that this sweep does not ask for, in words."""
         result = self.result(run)
-        if result is None or result.status != "ok":
+        if result is None or result.status != "ok" or _is_outdated(result):
             return None
         references = self._references(run)
         if result.references != references:
@@ -309,6 +310,11 @@ class Sweep:
 
     def _lock_path(self, run: PlannedRun) -> Path:
         return self.folder / "locks" / f"{run.name.replace('/', '-')}.lock"
+
+
+def _is_outdated(result: RunResult) -> bool:
+    """Whether a result cannot stand beside new ones: an older version of the evaluation gave it."""
+    return result.status == "ok" and (result.evaluation_version or 1) < EVALUATION_VERSION
 
 
 def _this_process() -> dict[str, Any]:

@@ -23,6 +23,7 @@ from howm.worlds.world import Scenes, States
 
 BUDGET = 100  # steps in the world
 PLANS = 20  # for a goal, before it is given up
+CALLS = 20_000  # imagined steps for a goal, all plans together: who has spent them plans no more
 
 Event = Callable[[int, Scenes, States], tuple[Scenes, States]]
 """What happens from outside after a step: its number, and all scenes and states, in new arrays."""
@@ -72,7 +73,8 @@ def act(
 
     With ``replan`` the agent looks after every step: where what it sees is not what it imagined, and where a plan has
     ended before the goal, it plans again from what it sees (and binds actions to objects anew); else its first plan is
-    all. An episode ends at the goal, where the agent knows no action, and after ``PLANS`` plans.
+    all. An episode ends at the goal, where the agent knows no action, and where it would plan again but has made
+    ``PLANS`` plans or imagined ``CALLS`` steps.
     """
     require_int("budget", budget, 1)
     with torch.no_grad(), evaluating(agent.model):
@@ -113,7 +115,7 @@ class _Acting:
 
     def _plan(self, rows: Int[np.ndarray, " some"]) -> None:
         """New plans for goals that have none; without hope, or when it may not look again, the agent stops."""
-        allowed = self.planned[rows] < (PLANS if self.replan else 1)
+        allowed = (self.planned[rows] < (PLANS if self.replan else 1)) & (self.calls[rows] < CALLS)
         self.active[rows[~allowed]] = False
         rows = rows[allowed]
         if not len(rows):

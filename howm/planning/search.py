@@ -29,7 +29,7 @@ class SearchConfig:
     until the budget is spent.
     """
 
-    budget: int = 30_000
+    budget: int = 12_000
     exact: int = 4_000
     weights: tuple[float, ...] = (1.5, 3.0)
 

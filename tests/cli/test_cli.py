@@ -1,18 +1,34 @@
-"""Every command as a user runs it: a subprocess, its output, its exit code."""
+"""Every command as a user runs it: its output, its exit code; some in a process of their own."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from howm.cli.main import main
+
 SMALL = ["--train-episodes", "120", "--train-steps", "12", "--eval-episodes", "200", "--eval-steps", "6"]
 
 
-def howm(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def howm(*arguments: object, cwd: Path = Path()) -> subprocess.CompletedProcess[str]:
+    """What a command prints and how it ends, in this process."""
+    command, out, err = [*map(str, arguments)], io.StringIO(), io.StringIO()
+    with chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = main(command)
+        except SystemExit as end:  # of the parser
+            code = end.code
+    return subprocess.CompletedProcess(command, code or 0, out.getvalue(), err.getvalue())
+
+
+def howm_process(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The same, in a process of its own."""
     command = [sys.executable, "-m", "howm.cli", *map(str, arguments)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::DeprecationWarning:howm"}
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300)
@@ -29,15 +45,15 @@ def refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "shapes.h5"
-    result = howm("data", "make", "--env", "shapes", "-n", 6, "-k", 3, *SMALL, "-o", path)
+    result = howm_process("data", "make", "--env", "shapes", "-n", 6, "-k", 3, *SMALL, "-o", path)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == str(path)
     return path
 
 
 def test_version_and_help():
-    assert howm("--version").stdout.startswith("howm ")
-    listed = howm("--help").stdout
+    assert howm_process("--version").stdout.startswith("howm ")
+    listed = howm_process("--help").stdout
     for command in ("library", "data", "train", "eval", "methods"):
         assert command in listed
 
@@ -56,7 +72,7 @@ def test_library_show_writes_a_picture(world, tmp_path):
 def test_library_show_prints_json_that_reads_back():
     from howm import ObjectLibrary
 
-    text = howm("library", "show", "--env", "rush_hour", "-n", 7, "--library-seed", 3, "--json").stdout
+    text = howm_process("library", "show", "--env", "rush_hour", "-n", 7, "--library-seed", 3, "--json").stdout
     assert ObjectLibrary.from_json(text) == ObjectLibrary.make("rush_hour", 7, 3)
 
 
@@ -65,7 +81,7 @@ def test_library_show_lists_objects():
 
 
 def test_check_prints_a_certificate_that_holds(data):
-    result = howm("data", "check", data)
+    result = howm_process("data", "check", data)
     assert result.returncode == 0
     assert "certificate  holds" in result.stdout
     assert "\nsplit hash   " in result.stdout  # it names the scenes, not the episodes
@@ -88,7 +104,7 @@ def test_check_names_the_violated_rule_and_exits_1(data, tmp_path):
     shutil.copy(data, broken)
     with h5py.File(broken, "r+") as file:
         file["split/eval"][0] = file["split/train"][0]
-    result = howm("data", "check", broken)
+    result = howm_process("data", "check", broken)
     assert result.returncode == 1
     assert "VIOLATED     disjointness" in result.stdout
     assert "VIOLATED     certificate" in result.stdout
@@ -135,7 +151,7 @@ def test_show_draws_an_episode(data, tmp_path):
     from PIL import Image
 
     path = tmp_path / "episode.png"
-    result = howm("data", "show", data, "--part", "eval", "--episode", 5, "-o", path)
+    result = howm_process("data", "show", data, "--part", "eval", "--episode", 5, "-o", path)
     assert result.returncode == 0
     assert result.stdout.strip() == str(path)
     assert result.stderr.splitlines()[:5] == [
@@ -151,11 +167,12 @@ def test_show_draws_an_episode(data, tmp_path):
 
 def test_export_and_import_again(data, tmp_path):
     for part in ("train", "eval", "eval_seen"):
-        result = howm("data", "export", data, "--format", "cswm", "--part", part, "-o", tmp_path / f"{part}.h5")
+        run = howm_process if part == "train" else howm
+        result = run("data", "export", data, "--format", "cswm", "--part", part, "-o", tmp_path / f"{part}.h5")
         assert result.returncode == 0, result.stderr
     files = [f"--{part.replace('_', '-')}={tmp_path / part}.h5" for part in ("train", "eval", "eval_seen")]
     again = tmp_path / "again.h5"
-    result = howm("data", "import", *files, "-n", 6, "-k", 3, "-o", again)
+    result = howm_process("data", "import", *files, "-n", 6, "-k", 3, "-o", again)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     assert howm("data", "check", again).returncode == 0
@@ -213,7 +230,7 @@ def test_import_says_what_is_violated(data, tmp_path):
         (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--cell-pixels", "2"], ["cell_pixels=2"]),
         (["data", "make", "--env", "shapes", "-n", "-5", "-o", "x.h5"], ["n=-5", "1 or more"]),
         (["data", "make", "--env", "shapes", "-n", "9", "-k", "1", "-o", "x.h5"], ["k=1", "k >= 2"]),
-        (["data", "make", "--env", "shapes", "-n", "1000000", "-o", "x.h5"], ["n=1000000", "3488"]),
+        (["data", "make", "--env", "shapes", "-n", "1000000", "-o", "x.h5"], ["n=1000000", "13030"]),
         (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--train-episodes", "9"], ["give 63 or more"]),
         (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--cell-pixels", f"{10**15}"], ["memory"]),
         (["data", "make", "--env", "shapes", "-n", "9", "-o", "x.h5", "--grid", f"{10**8}x{10**8}"], ["memory"]),
@@ -242,4 +259,19 @@ def test_import_says_what_is_violated(data, tmp_path):
 )
 def test_bad_usage_is_one_line_and_leaves_nothing(arguments, words, tmp_path):
     refused(howm(*arguments, cwd=tmp_path), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r"], ["x.h5"]),
+        (["eval", "nowhere"], ["nowhere is not there"]),
+        (["compare", "howm-shapes-n10"], ["two models or more"]),
+        (["sweep", "status", "nowhere"], ["nowhere is not the folder of a sweep"]),
+        ([], ["COMMAND"]),
+    ],
+)
+def test_bad_usage_ends_a_process_with_code_2(arguments, words, tmp_path):
+    refused(howm_process(*arguments, cwd=tmp_path), *words)
     assert list(tmp_path.iterdir()) == []

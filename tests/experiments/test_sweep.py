@@ -22,7 +22,7 @@ from howm.experiments.engines import run_local
 from howm.experiments.folder import Sweep
 from howm.experiments.plan import PAPER_METHODS, PlannedRun, SweepConfig, Variant
 from howm.runs.checkpoint import load_checkpoint
-from howm.runs.result import read_result, result_from_json, write_result
+from howm.runs.result import EVALUATION_VERSION, read_result, result_from_json, write_result
 
 SETTINGS = (
     *("train.steps=4", "train.batch=256", "train.check_every=2", "train.log_every=2", "train.warmup=0"),
@@ -149,6 +149,7 @@ def test_a_cell_that_does_not_fit_into_the_machine_is_recorded_likewise(tmp_path
     assert sweep.open_runs() == []  # the machine has not grown
 
 
+@pytest.mark.slow
 def test_variants_are_methods_with_other_settings_and_share_their_slots(tmp_path):
     settings = (*SETTINGS, "model.hidden=8", "model.extractor.hidden=8")
     variants = (Variant("linear-maps", "howm", ("model.maps=linear",)),)
@@ -335,7 +336,7 @@ def test_results_of_another_sweep_count_only_if_they_are_what_is_asked_for(tmp_p
     (run,) = config.runs()
     sweep = Sweep(tmp_path, config)
     made = {"train": {"steps": 4, "of-old": 1}, "model": {"hidden": 128}}
-    values = result("cswm-n", n=5, references=60, config=made)
+    values = result("cswm-n", n=5, references=60, config=made, evaluation_version=EVALUATION_VERSION)
     write_result(result_from_json(values, "a result"), sweep.result_path(run))
     sweep.begin()
     assert sweep.open_runs() == []
@@ -350,6 +351,18 @@ def test_results_of_another_sweep_count_only_if_they_are_what_is_asked_for(tmp_p
     sweep.result_path(run).write_text("{")
     with pytest.raises(HowmError, match="is not JSON"):
         sweep.open_runs()
+
+
+def test_results_of_an_older_evaluation_are_made_again(tmp_path):
+    sweep = Sweep(tmp_path, small(methods=("cswm-n",)))
+    (run,) = sweep.config.runs()
+    old = result("cswm-n", n=5, references=60, evaluation_version=EVALUATION_VERSION - 1)
+    write_result(result_from_json(old, "a result"), sweep.result_path(run))
+    sweep.begin()  # other settings of an outdated result do not matter, either
+    assert (sweep.open_runs(), sweep.status(run)) == ([run], "waiting")
+    assert sweep.execute(run) == "ok"
+    assert sweep.result(run).evaluation_version == EVALUATION_VERSION
+    assert sweep.open_runs() == []
 
 
 def test_what_a_sweep_wrote_down_can_be_given_again(tmp_path):

@@ -88,6 +88,7 @@ def test_our_own_sweeps_can_be_read(name):
     assert len({run.setting for run in config.runs()}) == (len(WORLDS) if name == "ladder" else 3)
 
 
+@pytest.mark.slow
 def test_runs_of_other_splits_stand_apart_and_name_their_split(tmp_path):
     sweep = Sweep(tmp_path, small(methods=("cswm-k",), n=(6,), k=3, splits=("pairs", "minimal")))
     pairs, minimal = sweep.config.runs()
@@ -114,6 +115,7 @@ def test_runs_of_other_splits_stand_apart_and_name_their_split(tmp_path):
         evaluate_run(place, mixed, steps=(1,))
 
 
+@pytest.mark.slow
 def test_runs_in_scenes_of_several_sizes_name_them(tmp_path):
     grid = {"n": (6,), "k": "2-3", "splits": ("larger-k",), "eval_k": "4-5"}
     sweep = Sweep(tmp_path, small(methods=("cswm-k",), envs=("grand",), **grid))

@@ -128,6 +128,21 @@ def test_what_fails_in_the_world_is_not_tried_there_again(model, goals):
     assert (outcome.steps <= PLANS).all()  # never the same action twice in the same state
 
 
+def test_imagined_steps_are_limited_over_all_plans_of_a_goal(model, goals, monkeypatch):
+    """A model that does not know how an object moves spends its search for nothing; it may not do so 20 times."""
+    wrong = Forgetful(model, lambda objects: objects % 2 == 1)
+    odd = (goals.scenes % 2 == 1) & (goals.start != goals.goal).any(axis=2)
+    some = goals.subset(np.flatnonzero(odd.any(axis=1))[:3])
+    each = 60
+    planner = make_planner("search", {"budget": each})
+    limit = 150
+    monkeypatch.setattr("howm.planning.act.CALLS", limit)
+    outcome = act(Seeing(wrong, goals.world), some, planner, np.random.default_rng(0))
+    assert not outcome.success.any()
+    measuring = 4 * 2 * some.k * goals.world.actions_per_object  # what each plan spends on measuring moves, at most
+    assert (outcome.calls < limit + each + measuring).all()
+
+
 def test_a_budget_that_is_too_small_is_a_failure(model, goals):
     outcome = act(Seeing(model, goals.world), goals, SEARCH, np.random.default_rng(0), budget=3)
     assert (outcome.success == (goals.optimal <= 3)).all()

@@ -93,7 +93,9 @@ def everything(world: str, method: str, extractor: str, typed: bool) -> list[lis
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("names", [DECLARED, TYPED], ids=["declared", "typed"])
+@pytest.mark.parametrize(
+    "names", [pytest.param(DECLARED, id="declared"), pytest.param(TYPED, id="typed", marks=pytest.mark.slow)]
+)
 def test_a_world_a_method_and_an_extractor_of_ones_own_go_everywhere(names, tmp_path, request, capsys):
     typed = names == TYPED
     if typed:  # not installed: the module lies in the current folder

@@ -23,6 +23,7 @@ from howm.report.results_folder import read_results
 from howm.report.splits import certificate_table
 from howm.report.summary import missing, summary
 from howm.report.tables.all import report_tables
+from howm.runs.result import EVALUATION_VERSION
 from howm.worlds.scenes import seeded_split
 from howm.worlds.splits import make_split
 
@@ -322,7 +323,8 @@ def test_the_results_of_a_sweep_are_where_it_puts_them(tmp_path, capsys):
     sweep = Sweep(tmp_path / "sweep", SweepConfig(methods=("cswm-n",), n=(10,)), results=tmp_path / "elsewhere")
     sweep.begin()
     save(tmp_path / "sweep" / "results", result(mrr=10.0))  # of an earlier beginning
-    save(tmp_path / "elsewhere", result(), result(seed=1))
+    made = {"evaluation_version": EVALUATION_VERSION}
+    save(tmp_path / "elsewhere", result(**made), result(seed=1, **made))
     assert [run.scores["unseen"]["paper"]["5"].mrr for run in read_results(tmp_path / "sweep").grid] == [90.0, 90.0]
     assert main(["sweep", "status", str(tmp_path / "sweep")]) == 0
     assert "2 ok" in capsys.readouterr().out
