@@ -21,6 +21,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
+from howm.models import product_cpu
 from howm.models.transition import GNNTransition
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "oracles"))
@@ -30,7 +31,10 @@ from edge_list_gnn import EdgeListGNN
 SLOT_SIZE, ACTION_SIZE = 2, 4
 CORES = os.cpu_count() or 1
 # hidden, batch, slots, threads
-CASES = [(512, 256, 5, CORES), (512, 256, 20, CORES), *((128, 512, slots, 1) for slots in (5, 6, 10, 20))]
+CASES = [
+    *((512, 256, slots, CORES) for slots in (5, 20)),
+    *((128, batch, slots, 1) for batch in (128, 512) for slots in (5, 6, 10, 20, 30)),
+]
 
 
 class PlainAutograd(GNNTransition):
@@ -41,6 +45,10 @@ class PlainAutograd(GNNTransition):
             return super().forward(slots, actions)
 
 
+class ByMKL(GNNTransition):
+    """The blocks with the products that torch takes by itself."""
+
+
 class Halved(GNNTransition):
     """As `train.precision=bf16` runs it."""
 
@@ -49,7 +57,12 @@ class Halved(GNNTransition):
             return super().forward(slots, actions).float()
 
 
-VARIANTS: dict[str, type[nn.Module]] = {"edge list": EdgeListGNN, "blocked": GNNTransition, "autograd": PlainAutograd}
+VARIANTS: dict[str, type[nn.Module]] = {
+    "edge list": EdgeListGNN,
+    "blocked": GNNTransition,
+    "by MKL": ByMKL,
+    "autograd": PlainAutograd,
+}
 
 
 def problem(variant: str, hidden: int, batch: int, slots: int) -> tuple[nn.Module, Tensor, Tensor]:
@@ -64,8 +77,9 @@ def problem(variant: str, hidden: int, batch: int, slots: int) -> tuple[nn.Modul
 def step(model: nn.Module, slots: Tensor, actions: Tensor) -> Tensor:
     slots.grad = None
     model.zero_grad()
-    out: Tensor = model(slots, actions)
-    out.square().mean().backward()
+    with patch.object(product_cpu, "_ONEDNN", product_cpu._ONEDNN and not isinstance(model, ByMKL)):
+        out: Tensor = model(slots, actions)
+        out.square().mean().backward()
     return out.detach()
 
 

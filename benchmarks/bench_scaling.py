@@ -1,9 +1,10 @@
 """Cost of one training step as the library grows: HOWM's transition phase against Σ_N-CSWM, in one run.
 
-python benchmarks/bench_scaling.py [--plot docs/scaling.png]
+python benchmarks/bench_scaling.py [--json results/scaling.json] [--plot docs/scaling.png]
 """
 
 import argparse
+import json
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -16,9 +17,10 @@ from howm.data.transitions import PictureBatch, SlotBatch, Transitions
 from howm.models.registry import build_model
 from howm.models.world_model import WorldModel
 from howm.runs.config import configure
+from howm.training.costs import peak_memory_mb
 from howm.worlds.spec import WorldSpec
 
-LIBRARIES = {"howm": (10, 30, 100, 300), "cswm-n": (5, 10, 20, 30, 40)}
+LIBRARIES = {"howm": (10, 30, 100, 300, 1_000, 3_000, 10_000), "cswm-n": (5, 10, 20, 30, 40)}
 BATCH = 128
 
 
@@ -33,9 +35,11 @@ class Stepper:
         self.frames = None
         if self.model.frozen_extractor is not None:
             extractor = self.model.frozen_extractor.requires_grad_(False)
+            count = min(self.transitions.frame_count, 20_000)
             with torch.no_grad():
-                slots = extractor.slots(self.transitions.pictures(np.arange(self.transitions.frame_count)))
-            self.frames = lambda index: slots[torch.from_numpy(index)]
+                slots = torch.cat([extractor.slots(self.transitions.pictures(some)) for some in
+                                   np.array_split(np.arange(count), -(-count // 256))])  # fmt: skip
+            self.frames = lambda index: slots[torch.from_numpy(index % count)]
         weights = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.Adam(weights, lr=1e-4, fused=True)
         self.rng = np.random.default_rng(0)
@@ -55,12 +59,15 @@ class Stepper:
 
 
 def measure(rounds: int) -> dict[str, dict[int, float]]:
-    """Median CPU seconds of a step; all are measured in turn, so that a busy machine slows all alike."""
+    """Median CPU seconds of a step; all are measured in turn, so that a busy machine slows all alike, and in another
+    order each time, since a step is slower after one that filled the caches."""
     steppers = {(method, n): Stepper(method, n) for method, sizes in LIBRARIES.items() for n in sizes}
     times: dict[tuple[str, int], list[float]] = {key: [] for key in steppers}
+    order, rng = list(steppers), np.random.default_rng(0)
     for turn in range(rounds + 2):
-        for key, stepper in steppers.items():
-            seconds = stepper.step()
+        for place in rng.permutation(len(order)):
+            key = order[place]
+            seconds = steppers[key].step()
             if turn >= 2:  # the first steps warm up
                 times[key].append(seconds)
     return {method: {n: median(times[method, n]) for n in sizes} for method, sizes in LIBRARIES.items()}
@@ -84,6 +91,7 @@ def plot(found: dict[str, dict[int, float]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--json", type=Path, help="also write the numbers")
     parser.add_argument("--plot", type=Path, help="also draw the curves")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -92,7 +100,11 @@ def main() -> None:
     for method, times in found.items():
         least = next(iter(times.values()))
         for n, seconds in times.items():
-            print(f"| `{method}` | {n} | {1000 * seconds:.1f} | {seconds / least:.2f}x |")
+            print(f"| `{method}` | {n:,} | {1000 * seconds:.1f} | {seconds / least:.2f}x |")
+    if options.json is not None:
+        shown = {method: {str(n): round(1000 * t, 2) for n, t in times.items()} for method, times in found.items()}
+        record = {"batch": BATCH, "milliseconds": shown, "peak_memory_mb": round(peak_memory_mb())}
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
     if options.plot is not None:
         plot(found, options.plot)
 

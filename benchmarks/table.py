@@ -11,11 +11,13 @@ from pathlib import Path
 from trust import trust_tables
 
 from howm.report.formats import to_markdown
+from howm.report.published import PAPER_WORLDS
 from howm.report.results_folder import read_results
 from howm.report.table import Table
 from howm.report.tables.all import readme_tables, world_tables
 from howm.report.tables.paper import glance
 from howm.report.tables.planning import planning_table
+from howm.report.tables.scores import cost_table
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -26,6 +28,8 @@ PAGES = {
     "planning": DOCS / "planning.md",
     "speed": DOCS / "benchmarks.md",
     "trust": DOCS / "trust.md",
+    "costs": DOCS / "cluster.md",
+    "parallel": DOCS / "cluster.md",
 }
 
 
@@ -37,8 +41,13 @@ def blocks(folder: Path) -> dict[str, str]:
         "results": readme_tables(results),
         "ladder": world_tables(results),
         "planning": [planning_table(results)],
+        "costs": [cost_table(results, world, 5) for world in PAPER_WORLDS],
     }
-    others = {"speed": _speed(folder / "worlds.json"), "trust": trust_tables(folder / "trust")}
+    others = {
+        "speed": _speed(folder / "worlds.json"),
+        "trust": trust_tables(folder / "trust"),
+        "parallel": _parallel(folder / "parallel.json"),
+    }
     return {name: _rendered(tables) for name, tables in found.items()} | others
 
 
@@ -46,6 +55,18 @@ def _speed(path: Path) -> str:
     """What bench_worlds.py measured, by both clocks."""
     rows = [f"| {what} | {target} | {wall} | {processor} |" for what, target, wall, processor in _figures(path)]
     return "\n".join(["| what | target | wall clock | processor |", "|---|---|---|---|", *rows])
+
+
+def _parallel(path: Path) -> str:
+    """What bench_parallel.py measured."""
+    lines = [
+        "| phase | batch | largest difference of the losses | two processes : one, steps per second |",
+        "|---|---|---|---|",
+    ]
+    for row in json.loads(path.read_text(encoding="utf-8")):
+        apart = f"{row['largest_relative_difference']:.1e}"
+        lines.append(f"| `{row['phase']}` | {row['batch']} | {apart} of the loss | {row['speedup']:.2f} |")
+    return "\n".join(lines)
 
 
 def _figures(path: Path) -> Iterator[tuple[str, ...]]:
