@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import howm
 
 SNIPPET = """
@@ -57,6 +59,7 @@ EXPECTED = [
 ]
 
 
+@pytest.mark.slow
 def test_a_type_checker_knows_the_public_names(tmp_path):
     (tmp_path / "snippet.py").write_text(SNIPPET)
     heavy = "\n".join(f"[mypy-{name}.*]\nfollow_imports = skip\nignore_missing_imports = True" for name in
