@@ -7,7 +7,7 @@ RUNS ?= runs
 RESULTS ?= results
 QUICK ?= represent.steps=800 train.steps=4000
 
-.PHONY: quickstart test test-slow test-ray test-browser fuzz torture cheats trust-short lint docs bench table sweep \
+.PHONY: install-all quickstart test test-slow test-ray test-browser fuzz torture cheats trust-short lint docs bench table sweep \
 	planning planning-baselines clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -16,6 +16,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
+
+# With all extras, one after the other: two pips in one environment would get in each other's way.
+install-all:
+	$(MAKE) $(VENV)/.installed
+	$(MAKE) $(VENV)/.docs
+	$(MAKE) $(VENV)/.ray
+	$(MAKE) $(VENV)/.browser
 
 quickstart: $(VENV)/.installed
 	mkdir -p $(OUT)
@@ -88,7 +95,7 @@ bench: $(VENV)/.installed
 sweep: $(VENV)/.installed
 	$(BIN)/howm sweep --methods howm -n 5 10 20 30 --steps 1 5 10 50 --out $(RUNS)/howm --results $(RESULTS)
 	$(BIN)/howm sweep --paper --out $(RUNS)/paper --results $(RESULTS)
-	$(BIN)/howm sweep --methods howm --envs shapes -n 100 300 --seeds 0 --set represent.steps=3000 \
+	$(BIN)/howm sweep --methods howm --envs shapes -n 100 300 1000 --seeds 0 --set represent.steps=3000 \
 		--out $(RUNS)/large --results $(RESULTS)
 	$(BIN)/howm sweep --methods howm --envs shapes -n 30 -k 8 --world-set grid=8x8 --seeds 0 --out $(RUNS)/8x8 --results $(RESULTS)
 	$(BIN)/howm sweep --methods cswm-n cswm-k cswm-k-ca cwm-n howm --envs shapes -n 10 --train-scenes 10 --seeds 0 \
