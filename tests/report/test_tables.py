@@ -167,6 +167,10 @@ def test_pools_of_different_size_and_scenes_that_are_not_unseen_are_noted():
     old, new = result(evaluation_version=1), result("howm", evaluation_version=2)
     assert "By an earlier version of the evaluation (1), with other near misses: cswm-n, N=10." in said(old, new)
     assert said(old, result(seed=1, evaluation_version=1)) == ""
+    assert (
+        said(result(queries=100), result(seed=1, queries=100)) == "Queries that were ranked among the references: 100."
+    )
+    assert "the references: 100 to 1,000." in said(result(queries=100), result("howm"))
     knowing = "Privileged, given which objects are in the scene: howm."
     assert said(result(), result("howm", privileged=True), result("howm", seed=1, privileged=True)) == knowing
     assert said(failure(), failure(seed=2)) == "cswm-n, N=10, seeds 0, 2: failed (no luck & no money)."
