@@ -76,7 +76,7 @@ def ablation_table(results: Results) -> Table:
         stages = [cell(runs, diagnosed(stage)) for stage in ("extraction", "binding")]
         pools = [entry for part in POOLS for entry in scores(runs, part)]
         rows.append((ABLATION.get(variant, variant), results.world_title(env), n, len(ended(runs)), *stages, *pools))
-    note = f"Ours and the paper's, with one thing changed; {setting(results.ablation)}. {notes(results.ablation)}".strip()
+    note = f"Ours and the paper's, one thing changed; {setting(results.ablation)}. {notes(results.ablation)}".strip()
     return Table("What each part brings", note, columns, tuple(rows), 3)
 
 
