@@ -103,8 +103,9 @@ sweep: $(VENV)/.installed
 	$(BIN)/howm sweep benchmarks/ablation.yaml --out $(RUNS)/ablation --results $(RESULTS)/ablation
 	$(BIN)/howm sweep benchmarks/negatives.yaml --out $(RUNS)/negatives --results $(RESULTS)/negatives
 	$(BIN)/howm sweep experiments/ladder.yaml --out $(RUNS)/ladder --results $(RESULTS)/ladder
+	$(BIN)/howm sweep experiments/ladder-slow.yaml --out $(RUNS)/ladder-slow --results $(RESULTS)/ladder
 	$(BIN)/howm sweep experiments/splits.yaml --out $(RUNS)/splits --results $(RESULTS)/splits
-	$(BIN)/howm sweep experiments/splits-quick.yaml --out $(RUNS)/splits-quick --results $(RESULTS)/splits
+	$(BIN)/howm sweep experiments/splits-slow.yaml --out $(RUNS)/splits-slow --results $(RESULTS)/splits
 	$(BIN)/python benchmarks/transfer.py --work $(RUNS) --results $(RESULTS)/transfer
 
 # Goals reached by planning with the models of the package; minutes.
