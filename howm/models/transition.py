@@ -68,12 +68,13 @@ class GNNTransition(nn.Module):
     def _scale(self) -> Tensor | float:
         """The factor of the messages now; a training step is counted.
 
-        Evaluation has the full messages always, so that no checkpoint is chosen for predicting without them.
+        A model is evaluated with the messages that it was last trained with: others would be noise to it.
         """
-        if not self.message_warmup or not self.training:
+        if not self.message_warmup:
             return self.message_scale
         scale = self.message_scale * (self.trained / self.message_warmup - 1).clamp(0, 1)
-        self.trained += 1
+        if self.training:
+            self.trained += 1
         return scale
 
 
