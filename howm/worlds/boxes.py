@@ -61,8 +61,10 @@ class BoxWorld(World, ABC):
         silhouette("square", "large", self._cell)  # refuses objects that are too small to draw
         if not 0 < self.step_size < 1:
             raise HowmError(f"step_size must be between 0 and 1, got {self.step_size}")
-        if self.turn and (self.kind != "rush_hour" or 360 % self.turn or (self.space == "grid" and self.turn % 90)):
-            raise HowmError(f"turn must divide 360 and turn cars (by 90 on a grid), got {self.turn}")
+        if self.turn < 0 or (self.turn and 360 % self.turn):
+            raise HowmError(f"turn must be degrees that divide 360, or 0, got {self.turn}")
+        if self.turn and (self.kind != "rush_hour" or (self.space == "grid" and self.turn % 90)):
+            raise HowmError(f"only cars turn (kind=rush_hour), and by 90 on a grid; set turn to 0, got {self.turn}")
         if self.turn % 90 and self.contact not in ("block", "overlap"):
             raise HowmError(f"contact={self.contact} needs moves along the axes; set turn to 0, 90 or 180")
 
