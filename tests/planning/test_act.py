@@ -230,6 +230,7 @@ def test_an_empty_bucket_is_counted_as_such(goals):
     ("options", "message"),
     [
         (["--goals", "2"], "--goals must be 4 or more"),
+        (["--goals", "-3"], "--goals must be 4 or more"),
         (["--goals", "nowhere.h5"], "nowhere.h5"),
         (["--planner", "search", "--set", "width=3"], "width"),
         (["-o", "plan.jpg"], "is not a PNG file"),
