@@ -25,7 +25,7 @@ from howm.worlds.world import Actions, Scenes, States, World
 
 Contact = Literal["block", "slide", "overlap", "push", "team"]
 ROUNDING = 1e-6  # of a step
-AT_ONCE = 4_000  # moves: their arrays stay in cache
+AT_ONCE = 2_000  # moves: their arrays stay in cache
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,9 @@ class BoxWorld(World, ABC):
         """The objects as boxes for a move north, east, south or west (0-3) in each row."""
         grid = self.space == "grid"
         sideways, sign = direction % 2 == 1, np.where((direction == 1) | (direction == 2), 1.0, -1.0)
-        down, right = position[..., 0].T + 0.5 * grid, position[..., 1].T + 0.5 * grid
-        half, kind = self.half[scenes].T, self.object_classes[scenes].T
+        down, right = (np.ascontiguousarray(position[..., axis].T) + 0.5 * grid for axis in range(2))
+        ids = np.ascontiguousarray(scenes.T)
+        half, kind = self.half[ids], self.object_classes[ids]
         sides = np.array(self.cells if grid else self.size) / (1 if grid else self._unit)
         side = np.where(sideways, sides[1], sides[0])
         return Boxes(
@@ -194,7 +195,7 @@ class BoxWorld(World, ABC):
             solid=kind != GHOST,
             mobile=kind != FIXED,
             pushable=kind == MOVABLE,
-            team=self.object_teams[scenes].T,
+            team=self.object_teams[ids],
         )
 
     def _move(
