@@ -25,8 +25,10 @@ ENUMERABLE = 100_000  # scenes: beyond as many, they are drawn instead of listed
 DRAWS = 200_000  # at most, until a set counts as too rare to be found
 
 
-def default_split(world: World) -> SplitKind:
-    """The split of a world for which none is asked: scenes, or linked where objects change."""
+def default_split(world: World, eval_k: range | None = None) -> SplitKind:
+    """The split of a world for which none is asked: scenes, linked where objects change, or larger-k."""
+    if eval_k is not None:
+        return "larger-k"
     return "linked" if world.change_rate else "scenes"
 
 
