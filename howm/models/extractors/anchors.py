@@ -237,7 +237,9 @@ class Anchors(Extractor):
         rgba = self.rgba(found.code)
         position = found.position
         if self.config.refine:
-            position = self._refined(x, background, found, rgba, presence)
+            depth = found.depth if self.config.compose == "depth" else None
+            there = rgba * presence[:, :, None, None, None]
+            position = refine(x, background, there, position, depth, self.config.refine)
         middle = (position + self._centre_of_mass(rgba) - self._centre) / PIXELS_PER_UNIT
         slots = self.layout.join(found.code, middle, found.depth, presence)
         return torch.cat([slots, torch.zeros_like(slots[:, :1])], dim=1)
@@ -252,18 +254,6 @@ class Anchors(Extractor):
         depth = candidates.depth if self.config.compose == "depth" else None
         chosen, gains = pursue(x, background, patches, depth, rounds)
         return candidates, background, chosen, gains
-
-    def _refined(
-        self, x: Picture, background: Picture, found: _Proposals, rgba: Tensor, presence: Float[Tensor, "B M"]
-    ) -> Float[Tensor, "B M 2"]:
-        def draw(position: Tensor) -> Picture:
-            return self._compose(place(rgba, position, self.size).weighted(presence), background, found.depth)
-
-        ground = background.mean(dim=(2, 3))[:, None, :, None, None]
-        change = rgba[:, :, :3] - rgba[:, :, 3:] * ground
-        down, right = torch.diff(change, dim=3)[..., :-1], torch.diff(change, dim=4)[..., :-1, :]
-        by_axis = torch.stack([down, right], dim=2).flatten(3)
-        return refine(found.position, draw, by_axis @ by_axis.transpose(2, 3), x, self.config.refine)
 
     @torch.no_grad()
     def calibrate(self, pictures: Tensor) -> float | None:
