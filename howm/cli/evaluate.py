@@ -26,6 +26,9 @@ def add_commands(commands: Any) -> None:
     evaluation.add_argument(
         "--episodes", type=whole_number(2), help="how many (default: all of the data, or as many fresh ones)"
     )
+    evaluation.add_argument(
+        "--queries", type=whole_number(2), help="rank only so many predictions, among all references (default: all)"
+    )
     evaluation.add_argument("--json", action="store_true", help="print results.json as the last line")
     evaluation.add_argument("--equivariance", action="store_true",
                             help="also measure the equivariance error λ under object replacement")  # fmt: skip
@@ -60,12 +63,13 @@ def _eval(options: argparse.Namespace) -> int:
     keep_freed_memory()
     result = evaluate_run(
         options.run, options.data, options.results or (), steps=options.steps, fresh_seed=options.fresh_seed,
-        episodes=options.episodes, equivariance=options.equivariance, hard_binding=options.hard_binding,
-        infer_count=options.infer_count, force=options.force, ranks=options.ranks, progress=True,
+        episodes=options.episodes, queries=options.queries, equivariance=options.equivariance,
+        hard_binding=options.hard_binding, infer_count=options.infer_count, force=options.force,
+        ranks=options.ranks, progress=True,
     )  # fmt: skip
     written = [] if options.results is None else [result.place(options.results)]
     # A part of the data is all of it where a model that matches slots cannot be ranked among more.
-    complete = options.episodes is None or result.matched
+    complete = options.queries is None and (options.episodes is None or result.matched)
     own = options.fresh_seed is None and options.data is None and not (options.hard_binding or options.infer_count)
     if own and complete and Path(options.run).is_dir():
         assert result.data is not None
@@ -93,7 +97,8 @@ def _print_result(result: "RunResult") -> None:
 
     split = "" if result.split == "scenes" else f", split {result.split}"
     say(f"{result.method} on {result.world}, N={result.n}, K={result.scene_size}{split}, seed {result.seed}: "
-        f"{result.unseen}; {result.references} references of {result.scenes} scenes")  # fmt: skip
+        f"{result.unseen}; {'' if result.queries is None else f'{result.queries} queries among '}"
+        f"{result.references} references of {result.scenes} scenes")  # fmt: skip
     steps = list(result.scores["unseen"]["paper"])
     say(f"{'':18s}", *(f"{f'after {k} step' + 's' * (k != '1'):^28s}" for k in steps))
     pools: dict[Pool, str] = {"paper": "paper's pool, %", "hard": "hard pool, %"}

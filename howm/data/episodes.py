@@ -122,10 +122,14 @@ class Episodes:
 
     def subsample(self, count: int) -> "Episodes":
         """So many of the episodes, spread evenly over the scenes."""
+        return self.select(self.spread(count))
+
+    def spread(self, count: int, name: str = "episodes") -> Integer[np.ndarray, " {count}"]:
+        """So many rows, spread evenly over the scenes; ``name`` is what an error calls their number."""
         if not 0 < count <= len(self):
-            raise HowmError(f"episodes={count} are more than the {len(self)} of the data; give 1 to {len(self)}")
+            raise HowmError(f"{name}={count} are more than the {len(self)} of the data; give 1 to {len(self)}")
         by_scene = np.argsort(self.scene_index, kind="stable")
-        return self.select(np.sort(by_scene[np.arange(count) * len(self) // count]))
+        return np.sort(by_scene[np.arange(count) * len(self) // count])
 
 
 def collect(

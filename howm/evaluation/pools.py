@@ -1,6 +1,6 @@
 """What a prediction is ranked among: targets, and each query's own near misses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -68,6 +68,11 @@ class _Pool:
     ) -> "_Pool":
         """A near miss that is among the targets already would count twice as a rival: it is left out."""
         return cls(k, labels, np.where(np.isin(extra_labels, labels), PADDING, extra_labels), ends, simulated)
+
+    def with_queries(self, rows: Integer[np.ndarray, " Q"]) -> "_Pool":
+        """The same references, and near misses of some queries alone."""
+        asked = np.isin(np.arange(len(self.labels)), rows)
+        return replace(self, extra_labels=np.where(asked[:, None], self.extra_labels, PADDING))
 
     @cached_property
     def kept(self) -> Bool[np.ndarray, "E X"]:

@@ -27,7 +27,7 @@ from howm.evaluation.episodes import (
     unseen_label,
 )
 from howm.evaluation.equivariance import equivariance_error
-from howm.evaluation.evaluate import evaluate, frames_to_embed
+from howm.evaluation.evaluate import evaluate, frames_to_embed, query_rows
 from howm.evaluation.segmentation import segmentation
 from howm.files import file_hash
 from howm.models.registry import METHODS
@@ -56,9 +56,9 @@ _DIAGNOSIS_FRAMES = 100  # that a diagnosis is worth, for each of its episodes: 
 def evaluate_run(
     model: Place | WorldModel, data: Place | Dataset | None = None, out: Place | Sequence[Place] = (), *,
     steps: Sequence[int] = (1, 5, 10), fresh_seed: int | None = None, episodes: int | None = None,
-    equivariance: bool = False, hard_binding: bool = False, infer_count: int | None = None,
-    method: str | None = None, title: str | None = None, seed: int = 0, force: bool = False,
-    ranks: bool = False, progress: bool = False,
+    queries: int | None = None, equivariance: bool = False, hard_binding: bool = False,
+    infer_count: int | None = None, method: str | None = None, title: str | None = None, seed: int = 0,
+    force: bool = False, ranks: bool = False, progress: bool = False,
 ) -> RunResult:  # fmt: skip
     """Evaluate the best model of a run, or a model object, and write the result to ``out``.
 
@@ -67,8 +67,9 @@ def evaluate_run(
     ``seed``, by default the name of its class and 0. ``out`` are .json files, or folders of results as `howm report`
     reads them; a result of other data there is replaced with ``force`` only. ``hard_binding`` sends each object's
     actions to one slot, where the model's own binding is soft; ``infer_count`` does not tell it how many objects there
-    are, only how many there may be. ``ranks`` also writes, beside each result, the rank of every query, for
-    `howm.compare`. ``progress`` shows how far it is and the time left.
+    are, only how many there may be. With ``queries``, only so many predictions are ranked, among all references.
+    ``ranks`` also writes, beside each result, the rank of every query, for `howm.compare`. ``progress`` shows how far
+    it is and the time left.
     """
     if not steps or min(steps) < 1:
         raise HowmError(f"steps must be 1 or more, got {list(steps)}")
@@ -106,10 +107,10 @@ def evaluate_run(
             f"{about['method']} matches slots with slots: ranking among {len(chosen.unseen)} references "
             "would take hours; give `episodes=500`"
         )
-    measured, by_query = _measure(found, chosen, steps, equivariance, progress)
+    measured, by_query = _measure(found, chosen, steps, queries, equivariance, progress)
     result = RunResult(status="ok", **about, k=chosen.k, **measured)
     if fresh_seed is not None and not isinstance(model, WorldModel) and not (hard_binding or infer_count):
-        result = replace(result, audit=audit(Path(model), result.scores, result.references, EVALUATION_VERSION))
+        result = replace(result, audit=audit(Path(model), result))
     for target in targets:
         write_result(result, target)
         if ranks:
@@ -118,7 +119,12 @@ def evaluate_run(
 
 
 def _measure(
-    model: WorldModel, chosen: EvaluationData, steps: Sequence[int], equivariance: bool, progress: bool
+    model: WorldModel,
+    chosen: EvaluationData,
+    steps: Sequence[int],
+    queries: int | None,
+    equivariance: bool,
+    progress: bool,
 ) -> tuple[dict[str, Any], QueryRanks]:
     """What a result says that has to be computed, and the rank of every query in unseen scenes."""
     # Unequal pools would bias the gap: it compares as many episodes of as many scenes on both sides.
@@ -126,24 +132,28 @@ def _measure(
     more = [] if pairs[0][0] is chosen.seen else [Rollouts(part) for pair in pairs for part in pair]
     unseen, seen = Rollouts(chosen.unseen), Rollouts(chosen.seen)
     diagnosed = can_diagnose(model, unseen)
-    work = [frames_to_embed(one, steps) for one in (unseen, seen, *more)]
+    asked = {one: None if queries is None else min(queries, len(one)) for one in (seen, *more)}
+    asked[unseen] = queries
+    work = [frames_to_embed(one, steps, count) for one, count in asked.items()]
     diagnosis_work = min(EPISODES, len(chosen.unseen)) * _DIAGNOSIS_FRAMES if diagnosed else 0
     with bar(sum(work) + diagnosis_work, "evaluate", show=progress) as shown:
-        on_unseen = evaluate(model, unseen, steps, progress=shown.update)
+        on_unseen = evaluate(model, unseen, steps, queries=queries, progress=shown.update)
         on_seen, *others = (
-            evaluate(model, one, steps, controls=False, progress=shown.update).model for one in (seen, *more)
+            evaluate(model, one, steps, queries=asked[one], controls=False, progress=shown.update).model
+            for one in (seen, *more)
         )
         binding = diagnose(model, unseen, min(5, chosen.unseen.steps)) if diagnosed else None
         shown.update(diagnosis_work)
     compared = zip(others[::2], others[1::2], strict=True) if more else [(on_seen, on_unseen.model)]
     gaps = [{pool: _gap(*scores, pool) for pool in on_seen} for scores in compared]
-    by_query = QueryRanks(
-        digest(chosen.unseen), on_unseen.hard_pool, EVALUATION_VERSION, chosen.unseen.scene_index, on_unseen.ranks
-    )
+    which = digest(chosen.unseen) + ("" if queries is None else f", {queries} queries")
+    scenes = chosen.unseen.scene_index[query_rows(unseen, queries)]
+    by_query = QueryRanks(which, on_unseen.hard_pool, EVALUATION_VERSION, scenes, on_unseen.ranks)
     return {
         "privileged": model.privileged,
         "hard_pool": on_unseen.hard_pool,
         "references": len(chosen.unseen),
+        "queries": queries,
         "scenes": int(chosen.unseen.scene_index.max()) + 1,
         "matched": model.metric.max_references is not None,
         "scores": {"unseen": on_unseen.model, "training": on_seen},

@@ -58,6 +58,7 @@ class Evaluate:
     run: str
     steps: tuple[int, ...]
     episodes: int | None = None
+    queries: int | None = None
 
 
 Job = MakeData | Train | Evaluate
@@ -136,7 +137,10 @@ def _evaluate(job: Evaluate) -> None:
     from howm.training.run import keep_freed_memory
 
     keep_freed_memory()
-    evaluate_run(job.run, out=Path(job.run) / "results.json", steps=job.steps, episodes=job.episodes, progress=True)
+    evaluate_run(
+        job.run, out=Path(job.run) / "results.json", steps=job.steps, episodes=job.episodes, queries=job.queries,
+        progress=True,
+    )  # fmt: skip
 
 
 def main(parent: int) -> int:

@@ -181,6 +181,8 @@ class Sweep:
         references = self._references(run)
         if result.references != references:
             return f"{result.references} references, not {references}"
+        if result.queries not in (None, self._queries(run)):
+            return f"{result.queries} queries, not {self._queries(run) or references}"
         asked = to_plain(self.config.run_config(run))
         found = (
             difference(group, _common(made, asked[group]), _common(asked[group], made))
@@ -221,7 +223,7 @@ class Sweep:
         extractor = self._extractor(run, data)
         self._do(run, self._training(run, data, path, extractor))
         episodes = self._references(run) if self._matches(run) else None
-        self._do(run, Evaluate(str(path), self.config.steps, episodes))
+        self._do(run, Evaluate(str(path), self.config.steps, episodes, self._queries(run)))
         return read_result(path / "results.json")
 
     def _do(self, run: PlannedRun, job: Job) -> None:
@@ -234,6 +236,11 @@ class Sweep:
     def _references(self, run: PlannedRun) -> int:
         most = self.config.eval_episodes
         return min(MATCHED_EPISODES, most) if self._matches(run) else most
+
+    def _queries(self, run: PlannedRun) -> int | None:
+        """How many predictions are ranked; None for all."""
+        asked = self.config.queries
+        return asked if asked is not None and asked < self._references(run) else None
 
     def _method(self, run: PlannedRun) -> Method:
         return find_method(self.config.rows[run.method].method)

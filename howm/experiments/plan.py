@@ -94,6 +94,10 @@ class PlannedRun:
         return f"{self.setting}/{file_name(self.method)}-seed{self.seed}"
 
 
+# What runs that two grids have in common must be made with in both.
+_SHARED = ("budget", "steps_share", "world_settings", "train_scenes", "steps", "eval_episodes", "queries", "settings")
+
+
 @dataclass(frozen=True)
 class SweepConfig:
     """The grid. ``settings`` override keys of every method that has them; ``large`` are sizes for Shapes alone.
@@ -118,6 +122,7 @@ class SweepConfig:
     share: float | None = None
     steps: tuple[int, ...] = (1, 5, 10)
     episodes: int | None = None  # of evaluation; the budget's, if not given
+    queries: int | None = None  # that are ranked; all episodes, if not given
     settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -165,6 +170,8 @@ class SweepConfig:
             raise HowmError(f"seed must be a non-negative integer, got {min(self.seeds)}")
         if self.episodes is not None and self.episodes < 2:
             raise HowmError(f"episodes must be 2 or more, got {self.episodes}")
+        if self.queries is not None and self.queries < 2:
+            raise HowmError(f"queries must be 2 or more, got {self.queries}")
         if not 1 <= min(self.steps) <= max(self.steps) <= 10**6:
             raise HowmError(f"steps must be in 1-1,000,000, got {short(list(self.steps))}")
         for setting in self.settings:
@@ -284,7 +291,7 @@ class SweepConfig:
 
     def first_mismatch(self, other: "SweepConfig") -> str | None:
         """What is not the same for runs that both grids have, in words."""
-        for name in ("budget", "steps_share", "world_settings", "train_scenes", "steps", "eval_episodes", "settings"):
+        for name in _SHARED:
             mine, its = getattr(self, name), getattr(other, name)
             if mine != its:
                 return f"{name}={mine}, not {its}"

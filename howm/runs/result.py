@@ -128,6 +128,7 @@ class RunResult:
     unseen: str = ""  # what can be said of the scenes of evaluation
     hard_pool: HardPool | None = None
     references: int = 0
+    queries: int | None = None  # that were ranked among them; None: as many
     scenes: int = 0  # of evaluation
     training_scenes: int | None = None
     matched: bool = False  # whether slots are matched with slots, which limits the references
@@ -159,8 +160,8 @@ class RunResult:
             raise HowmError(f"sizes={short(self.sizes)} should be such as 3-7 or 3-5 to 6-8")
         if not MAX_OBJECTS >= self.n >= self.k > 0 <= self.seed:
             raise HowmError(f"n={self.n}, k={self.k}, seed={self.seed} must have n ≥ k ≥ 1 and seed ≥ 0")
-        if min(self.references, self.scenes, self.training_scenes or 0) < 0:
-            raise HowmError("references and scenes must be 0 or more")
+        if min(self.references, self.scenes, self.training_scenes or 0, self.queries or 0) < 0:
+            raise HowmError("references, queries and scenes must be 0 or more")
         for key, value in self.config.items():
             if not isinstance(value, dict) or not isinstance(value.get("steps", 0), int):
                 raise HowmError(f"config.{shorten(key, 60)}={short(value)} should be a group of keys")

@@ -159,12 +159,15 @@ def test_a_models_own_distance_is_used(data):
     assert mrr(found.model, "paper", 1) < 1
 
 
-def test_imported_pictures_are_evaluated_too(data, true_scores):
+def imported_pictures(data):
     episodes = data.eval
     index = np.arange(len(episodes))
     pictures = np.stack([episodes.observe(index, t) for t in range(episodes.steps + 1)], axis=1)
-    imported = Episodes(episodes.actions, episodes.scene_ids, pictures=pictures)
-    found = evaluate(TrueModel(data.world.renderer), Rollouts(imported), (1, 3))
+    return Episodes(episodes.actions, episodes.scene_ids, pictures=pictures)
+
+
+def test_imported_pictures_are_evaluated_too(data, true_scores):
+    found = evaluate(TrueModel(data.world.renderer), Rollouts(imported_pictures(data)), (1, 3))
     assert mrr(found.model, "paper", 3) == mrr(found.model, "hard", 3) == 100.0
     assert found.model["paper"]["3"] == true_scores.model["paper"]["3"]
     assert "oracle" not in found.controls  # it needs the true states
@@ -175,6 +178,25 @@ def test_pools_of_unseen_and_training_scenes_match(data):
     for pool in (data.eval, data.eval_seen):
         assert len(pool) == 700
         assert sorted(np.bincount(pool.scene_index)) == sorted(np.bincount(data.eval.scene_index))
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_a_sample_of_queries_has_the_ranks_that_it_has_among_all(data, imported):
+    episodes = imported_pictures(data) if imported else data.eval
+    model, rollouts = TrueModel(data.world.renderer, still=True), Rollouts(episodes)
+    every, some = (evaluate(model, rollouts, (1, 6), queries=count) for count in (None, 90))
+    rows = rollouts.episodes.spread(90)
+    assert len({*rollouts.scene_index[rows]}) == len({*rollouts.scene_index})
+    for pool, by_step in every.ranks.items():
+        for k, ranks in by_step.items():
+            assert np.array_equal(some.ranks[pool][k], ranks[rows])
+    assert 0 < mrr(some.model, "hard", 6) < 100
+    assert abs(mrr(some.model, "hard", 6) - mrr(every.model, "hard", 6)) < 5
+
+
+def test_more_queries_than_episodes_are_refused(data):
+    with pytest.raises(HowmError, match="queries=701 are more than the 700"):
+        evaluate(TrueModel(data.world.renderer), Rollouts(data.eval), (1,), queries=701)
 
 
 def test_too_many_steps_are_refused(data):

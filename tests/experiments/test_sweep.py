@@ -201,8 +201,8 @@ def test_slots_are_shared_only_where_nothing_differs_that_they_depend_on():
 
 
 def test_names_of_variants_are_names_of_files():
-    with pytest.raises(HowmError, match="no witness"):
-        Variant("no witness", "howm")
+    with pytest.raises(HowmError, match="no identity loss"):
+        Variant("no identity loss", "howm")
 
 
 def test_data_and_results_can_be_asked_for(tmp_path):

@@ -167,6 +167,10 @@ def test_pools_of_different_size_and_scenes_that_are_not_unseen_are_noted():
     old, new = result(evaluation_version=1), result("howm", evaluation_version=2)
     assert "By an earlier version of the evaluation (1), with other near misses: cswm-n, N=10." in said(old, new)
     assert said(old, result(seed=1, evaluation_version=1)) == ""
+    assert (
+        said(result(queries=100), result(seed=1, queries=100)) == "Queries that were ranked among the references: 100."
+    )
+    assert "the references: 100 to 1,000." in said(result(queries=100), result("howm"))
     knowing = "Privileged, given which objects are in the scene: howm."
     assert said(result(), result("howm", privileged=True), result("howm", seed=1, privileged=True)) == knowing
     assert said(failure(), failure(seed=2)) == "cswm-n, N=10, seeds 0, 2: failed (no luck & no money)."
@@ -182,15 +186,15 @@ def test_every_world_and_number_of_objects_has_a_table(tmp_path):
 
 
 def test_a_variant_is_no_seed_of_its_method(tmp_path):
-    changed = result("howm", mrr=40.0, variant="no-witness")
-    lost = {**failure(method="howm", seed=1), "variant": "no-witness"}
+    changed = result("howm", mrr=40.0, variant="no-identity-loss")
+    lost = {**failure(method="howm", seed=1), "variant": "no-identity-loss"}
     save(tmp_path, result("howm", mrr=100.0), changed, lost)
     results = read_results(tmp_path)
     assert entries(score_table(results, "shapes", 5, "paper"), 10, "howm", MRR) == ["100.0"] * 3
     (table,) = report_tables(results)["Variants"]
     ((name, *_, method, seeds, mrr), *others) = [row[:7] for row in table.rows]
-    assert (name, method, seeds, str(mrr), others) == ("no-witness", "howm", 1, "40.0", [])
-    assert "no-witness, N=10, seed 1: failed" in table.note
+    assert (name, method, seeds, str(mrr), others) == ("no-identity-loss", "howm", 1, "40.0", [])
+    assert "no-identity-loss, N=10, seed 1: failed" in table.note
 
 
 def test_the_readme_has_variants_under_their_methods_and_the_control_last(tmp_path):
@@ -370,10 +374,10 @@ def test_the_folder_of_a_sweep_has_its_results_inside(tmp_path):
 def test_the_ablation_has_a_name_for_every_variant(tmp_path):
     asked = from_plain(SweepConfig, read_yaml(str(ROOT / "benchmarks" / "ablation.yaml")))
     assert set(asked.rows) == set(ABLATION)
-    save(save(tmp_path, result()) / "ablation", result("howm", variant="no-witness"))
+    save(save(tmp_path, result()) / "ablation", result("howm", variant="no-identity-loss"))
     save(tmp_path / "ablation", result("howm"))
     (table,) = [table for table in report_tables(read_results(tmp_path))["Variants"] if "part" in table.title]
-    assert [row[0] for row in table.rows] == ["howm", "no witness"]
+    assert [row[0] for row in table.rows] == ["howm", "no identity loss"]
 
 
 # The paper.

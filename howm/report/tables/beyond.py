@@ -19,7 +19,7 @@ from howm.runs.result import Part, RunResult
 # What benchmarks/ablation.yaml changes, in the order of the table.
 ABLATION = {
     "howm": "howm",
-    "no-witness": "no witness",
+    "no-identity-loss": "no identity loss",
     "softmax-over-slots-lift-by-attention": "softmax over slots, lift by attention",
     "softmax-over-slots-lift-by-pseudo-inverse": "softmax over slots, lift by pseudo-inverse",
     "lift-by-attention": "lift by attention",
@@ -29,6 +29,14 @@ ABLATION = {
     "balanced-attention": "balanced attention",
     "slot-attention": "slot attention",
     "howm-paper": "howm-paper",
+    "paper-three-iterations": "howm-paper, three iterations",
+    "paper-all-gradients": "howm-paper, gradients through all iterations",
+    "paper-three-iterations-all-gradients": "howm-paper, gradients through all of three iterations",
+    "paper-broadcast": "howm-paper, broadcast decoder",
+    "paper-begin": "howm-paper, keys and slots begin as usual",
+    "paper-embedding-4": "howm-paper, embeddings of 4",
+    "paper-sigma-05": "howm-paper, sigma 0.5",
+    "paper-messages": "howm-paper, messages from the start",
 }
 
 
@@ -68,7 +76,7 @@ def ablation_table(results: Results) -> Table:
         stages = [cell(runs, diagnosed(stage)) for stage in ("extraction", "binding")]
         pools = [entry for part in POOLS for entry in scores(runs, part)]
         rows.append((ABLATION.get(variant, variant), results.world_title(env), n, len(ended(runs)), *stages, *pools))
-    note = f"HOWM with one thing changed; {setting(results.ablation)}. {notes(results.ablation)}".strip()
+    note = f"Ours and the paper's, one thing changed; {setting(results.ablation)}. {notes(results.ablation)}".strip()
     return Table("What each part brings", note, columns, tuple(rows), 3)
 
 

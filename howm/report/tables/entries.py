@@ -89,8 +89,16 @@ def notes(runs: Sequence[RunResult]) -> str:
         said.append(f"References differ: {'; '.join(parts)}; the others among {most:,}.")
     versions = {run.evaluation_version or 0 for run in ended(runs)}
     for version in sorted(versions - {max(versions, default=0)}):
-        names = sorted({f"{run.name}, N={run.n}" for run in ended(runs) if (run.evaluation_version or 0) == version})
-        said.append(f"By an earlier version of the evaluation ({version}), with other near misses: {'; '.join(names)}.")
+        old: dict[str, set[int]] = {}
+        for run in ended(runs):
+            if (run.evaluation_version or 0) == version:
+                old.setdefault(run.name, set()).add(run.n)
+        names = "; ".join(f"{name}, N={', '.join(map(str, sorted(sizes)))}" for name, sizes in sorted(old.items()))
+        said.append(f"By an earlier version of the evaluation ({version}), with other near misses: {names}.")
+    queries = {run.queries or run.references for run in ended(runs)}
+    if any(run.queries for run in ended(runs)):
+        some = " to ".join(f"{count:,}" for count in sorted({min(queries), max(queries)}))
+        said.append(f"Queries that were ranked among the references: {some}.")
     knowing = sorted({run.name for run in runs if run.privileged})
     if knowing:
         said.append(f"Privileged, given which objects are in the scene: {', '.join(knowing)}.")
