@@ -66,7 +66,8 @@ class Dataset:
     def spec(self) -> WorldSpec:
         """What a model may know of the world."""
         if self.world is not None:
-            return self.world.spec(self.k)
+            ids = self.train.scene_ids
+            return replace(self.world.spec(self.k), varied_count=ids is not None and bool((ids < 0).any()))
         return WorldSpec(self.n, self.k, *self.train.picture_shape[:2], self.cell_pixels)
 
     def part(self, name: str) -> Episodes:

@@ -39,7 +39,7 @@ class Method:
         if other is None:
             return self.presets[name]
         traits = [trait for trait in self.by_trait if spec is not None and getattr(spec, trait)]
-        free = spec is not None and (spec.cell_pixels is None or bool(traits))
+        free = spec is not None and not spec.fits_cells
         chosen = free if extractor is None else extractor == other["model"]["extractor"]["kind"]
         if not chosen:
             return self.presets[name]

@@ -13,7 +13,7 @@ class WorldSpec:
     """All that a model is told of its world: numbers of objects and actions, and the size of its pictures.
 
     ``cell_pixels`` is the side of a cell where objects lie on a grid of cells, and None where they may lie anywhere.
-    The last three say what kind of world it is, by which presets choose.
+    The last four say what kind of world it is, by which presets choose.
     """
 
     n: int
@@ -25,6 +25,7 @@ class WorldSpec:
     overlap: bool = False  # whether objects can hide each other
     moves_others: bool = False  # whether an action can move objects other than its own
     varied_background: bool = False  # whether backgrounds differ between pictures
+    varied_count: bool = False  # whether scenes have different numbers of objects, k at most
 
     def __post_init__(self) -> None:
         for name in ("n", "k", "height", "width", "actions_per_object"):
@@ -35,6 +36,12 @@ class WorldSpec:
                 raise HowmError(
                     f"cell_pixels={self.cell_pixels} must divide the {self.height}x{self.width} pixels of a picture"
                 )
+
+    @property
+    def fits_cells(self) -> bool:
+        """Whether cells can hold its objects, one each, and an action moves its own object alone."""
+        beyond = self.overlap or self.moves_others or self.varied_background
+        return self.cell_pixels is not None and not beyond
 
     @property
     def grid_pixels(self) -> int:

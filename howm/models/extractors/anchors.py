@@ -3,7 +3,6 @@
 No grid of objects, no label and no action is used: the loss is that of reconstruction.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +19,7 @@ from howm.models.extractors.memory import carry, match
 from howm.models.extractors.placement import Patches, Picture, place
 from howm.models.extractors.proposals import sigmoid_with_sum
 from howm.models.extractors.pursuit import pursue, refine
+from howm.models.extractors.scarcity import WARMUP, counted, emptiest, scarce, totals_at_first
 from howm.worlds.spec import WorldSpec
 
 STRIDE = 4  # pixels between anchors
@@ -30,12 +30,14 @@ AT_ONCE = 64  # pictures whose sprites fit into cache
 class AnchorsConfig:
     """``compose``: sprites that never overlap are added up; ``depth`` paints them over each other in a learned order.
 
-    ``background`` is one learned picture, or that and a smooth correction for each ``picture``. With ``count=infer`` up
-    to ``max_objects`` slots are filled, as many as lower the error by more than what `calibrate` found to be an object.
+    ``background`` is one learned picture, or that and a smooth correction for each ``picture``. The correction is left
+    out in the first ``background_warmup`` steps of training and fades in over as many: at once, it would learn to show
+    blurred objects, which sprites then never learn. With ``count=infer`` up to ``max_objects`` slots are filled, as
+    many as lower the error by more than what `calibrate` found to be an object.
 
-    ``presence=sum`` trains with K known: presences sum to it. With ``prior`` each costs ``presence_cost`` instead, and
-    an object is what lowers the error by more than that. ``pairs`` trains on two frames in a row: each has to be drawn
-    with the codes of the other as well.
+    ``presence=sum`` trains with K known: presences sum to it. With ``prior`` there are ``max_objects`` at most, and an
+    object is what lowers the error by more than ``presence_cost``. ``pairs`` trains on two frames in a row: each has to
+    be drawn with the codes of the other as well.
     """
 
     code: int = 16
@@ -44,9 +46,10 @@ class AnchorsConfig:
     candidates: int = 16  # proposals that are drawn
     compose: Literal["add", "depth"] = "add"
     background: Literal["learned", "picture"] = "learned"
+    background_warmup: int = 0
     count: Literal["given", "infer"] = "given"
     presence: Literal["sum", "prior"] = "sum"
-    presence_cost: float = 1e-4  # of mean squared error; the smallest objects lower it by a few times as much
+    presence_cost: float = 4e-4  # of mean squared error; the smallest objects lower it by a few times as much
     pairs: bool = False
     max_objects: int = 0  # slots for objects; 0 for K
     explain_away: bool = True  # matching pursuit at inference; else the most present proposals are taken
@@ -57,7 +60,7 @@ class AnchorsConfig:
         validate(self)
         require_least(self, 3, "code", "sprite")
         require_least(self, 1, "hidden", "candidates")
-        require_least(self, 0, "max_objects", "refine", "coverage_cost")
+        require_least(self, 0, "background_warmup", "max_objects", "refine", "coverage_cost")
         require_positive(self, "presence_cost")
 
 
@@ -89,6 +92,7 @@ class Anchors(Extractor):
     layout: SlotLayout
     gain_threshold: Tensor
     anchors: Tensor
+    trained: Tensor
 
     def __init__(self, spec: WorldSpec, config: AnchorsConfig) -> None:
         super().__init__()
@@ -137,6 +141,9 @@ class Anchors(Extractor):
         rows, columns = (STRIDE * torch.arange(count) + 1.0 for count in shape)
         self.register_buffer("anchors", torch.cartesian_prod(rows, columns), persistent=False)
         self.register_buffer("gain_threshold", torch.tensor(0.0))
+        if config.background_warmup or config.presence == "prior":
+            # Training steps so far. They are saved with the weights, so that a run resumes exactly.
+            self.register_buffer("trained", torch.zeros((), dtype=torch.int64))
 
     def propose(self, pictures: Picture) -> tuple[_Proposals, Picture]:
         """What all anchors propose, and the background."""
@@ -147,6 +154,8 @@ class Anchors(Extractor):
         background: Tensor = self.learned_background
         if self.config.background == "picture":
             coarse = self.correction(features)
+            if self.config.background_warmup:
+                coarse = coarse * (self.trained / self.config.background_warmup - 1).clamp(0, 1)
             background = background + interpolate(coarse, self.size, mode="bicubic", align_corners=True)
         return _Proposals(out[..., 0], position, out[..., 3], code), background.expand(len(pictures), -1, -1, -1)
 
@@ -164,35 +173,53 @@ class Anchors(Extractor):
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Of pictures; with ``pairs``, of as many pictures and then those that follow them."""
+        if self.training and "trained" in self._buffers:
+            self.trained += 1
         x = _channels_first(pictures)
         proposals, background = self.propose(x)
-        best = self._presence(proposals.logit).topk(self.candidates, dim=1)
-        drawn = proposals.take(best.indices)
+        best = proposals.logit.topk(self.candidates, dim=1).indices
+        drawn = proposals.take(best)
         patches = place(self.rgba(drawn.code), drawn.position, self.size)
-        soft = self._compose(patches.weighted(best.values), background, drawn.depth)
-        chosen, depth = patches.first(self.k), drawn.depth[:, : self.k]
-        certain = torch.ones_like(depth)
+        most, certain = self.k, None
+        total: int | Tensor = self.k
         if self.config.presence == "prior":
-            certain = (best.values[:, : self.k] > 0.5).to(depth.dtype)
-            chosen = chosen.weighted(certain)
+            most = self.max_objects
+            total, count = self._totals(x, background, patches, drawn.depth)
+            certain = (torch.arange(most, device=x.device) < count).to(x.dtype)
+        presence = sigmoid_with_sum(proposals.logit, total).gather(1, best)
+        soft = self._compose(patches.weighted(presence), background, drawn.depth)
+        chosen, depth = patches.first(most), drawn.depth[:, :most]
+        chosen = chosen if certain is None else chosen.weighted(certain)
         error = (self._blend(chosen, background, depth) - x).square().mean()
         coverage = chosen.values[:, :, 3].sum(dim=(1, 2)).mean() / (self.size[0] * self.size[1])
         loss = (soft - x).square().mean() + error + self.config.coverage_cost * coverage
-        logs = {"reconstruction": error.detach(), "sharpness": best.values[:, : self.k].mean().detach()}
-        if self.config.presence == "prior":
-            loss = loss + self.config.presence_cost * best.values.sum(dim=1).mean()
+        logs = {"reconstruction": error.detach(), "sharpness": presence[:, :most].mean().detach()}
+        if certain is not None:
             logs["count"] = certain.sum(dim=1).mean()
         if self.config.pairs:
-            slots = self.layout.join(drawn.code[:, : self.k], drawn.position[:, : self.k], depth, certain)
+            there = torch.ones_like(depth) if certain is None else certain
+            slots = self.layout.join(drawn.code[:, :most], drawn.position[:, :most], depth, there)
             swapped = self._swapped(slots, background)
             pairs = (swapped - x).square().mean()
             loss, logs["pairs"] = loss + pairs, pairs.detach()
         return loss, logs
 
-    def _presence(self, logit: Float[Tensor, "B A"]) -> Float[Tensor, "B A"]:
-        if self.config.presence == "sum":
-            return sigmoid_with_sum(logit, self.k)
-        return torch.sigmoid(logit - math.log(logit.shape[1] / self.k))  # at first, presences sum to about K
+    @torch.no_grad()
+    def _totals(
+        self, x: Picture, background: Picture, patches: Patches, depth: Float[Tensor, "B M"]
+    ) -> tuple[Float[Tensor, "B 1"], Int[Tensor, "B 1"]]:
+        """What the presences of each picture sum to, and how many objects it seems to have."""
+        if self.training and self.trained <= WARMUP:
+            total = torch.full_like(depth[:, :1], totals_at_first(int(self.trained), self.max_objects))
+            return total, total.round().long()
+        found = pursue(x, background, patches, depth if self.config.compose == "depth" else None, self.max_objects)
+        count = counted(found[1], self._cost)
+        return (scarce(count, self.max_objects) if self.training else count.to(x.dtype)), count
+
+    @property
+    def _cost(self) -> float:
+        """Of a presence, as squared error of a picture."""
+        return self.config.presence_cost * 3 * self.size[0] * self.size[1]
 
     def _blend(self, patches: Patches, background: Picture, depth: Float[Tensor, "B M"]) -> Picture:
         """As `_compose`, but depths get a gradient."""
@@ -237,7 +264,9 @@ class Anchors(Extractor):
         rgba = self.rgba(found.code)
         position = found.position
         if self.config.refine:
-            position = self._refined(x, background, found, rgba, presence)
+            depth = found.depth if self.config.compose == "depth" else None
+            there = rgba * presence[:, :, None, None, None]
+            position = refine(x, background, there, position, depth, self.config.refine)
         middle = (position + self._centre_of_mass(rgba) - self._centre) / PIXELS_PER_UNIT
         slots = self.layout.join(found.code, middle, found.depth, presence)
         return torch.cat([slots, torch.zeros_like(slots[:, :1])], dim=1)
@@ -253,24 +282,13 @@ class Anchors(Extractor):
         chosen, gains = pursue(x, background, patches, depth, rounds)
         return candidates, background, chosen, gains
 
-    def _refined(
-        self, x: Picture, background: Picture, found: _Proposals, rgba: Tensor, presence: Float[Tensor, "B M"]
-    ) -> Float[Tensor, "B M 2"]:
-        def draw(position: Tensor) -> Picture:
-            return self._compose(place(rgba, position, self.size).weighted(presence), background, found.depth)
-
-        ground = background.mean(dim=(2, 3))[:, None, :, None, None]
-        change = rgba[:, :, :3] - rgba[:, :, 3:] * ground
-        down, right = torch.diff(change, dim=3)[..., :-1], torch.diff(change, dim=4)[..., :-1, :]
-        by_axis = torch.stack([down, right], dim=2).flatten(3)
-        return refine(found.position, draw, by_axis @ by_axis.transpose(2, 3), x, self.config.refine)
-
     @torch.no_grad()
     def calibrate(self, pictures: Tensor) -> float | None:
         """Set how much an object lowers the error at least, from training frames of K objects; gives the share of them
-        whose count is then right. Where K was not used in training, the least is what a presence costs."""
+        whose count is then right. Where K was not used in training, it is where fewest gains lie."""
         if self.config.presence == "prior":
-            self.gain_threshold.fill_(self.config.presence_cost * 3 * self.size[0] * self.size[1])
+            gains = self._pursue(_channels_first(pictures), self.max_objects)[3]
+            self.gain_threshold.fill_(emptiest(gains.flatten(), self._cost))
             return None
         rounds = min(self.k + 1, self.candidates)
         gains = self._pursue(_channels_first(pictures), rounds)[3].clamp_min(0)

@@ -87,8 +87,8 @@ class Proposals(SpriteExtractor):
         return soft + hard, {"reconstruction": hard.detach(), "sharpness": best.values.mean().detach()}
 
 
-def sigmoid_with_sum(logits: Float[Tensor, "B cells"], total: int) -> Float[Tensor, "B cells"]:
-    """sigmoid(logits - τ) with τ such that each row sums to ``total``."""
+def sigmoid_with_sum(logits: Float[Tensor, "B cells"], total: int | Float[Tensor, "B 1"]) -> Float[Tensor, "B cells"]:
+    """sigmoid(logits - τ) with τ such that each row sums to ``total``, or to its own."""
     with torch.no_grad():
         exact = logits.double()
         low, high = exact.amin(dim=1, keepdim=True) - 40, exact.amax(dim=1, keepdim=True) + 40

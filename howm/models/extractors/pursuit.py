@@ -1,12 +1,10 @@
 """Explaining a picture by the fewest sprites: matching pursuit, and fine tuning of where they lie."""
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from howm.models.extractors.placement import Patches, Picture
+from howm.models.extractors.placement import Patches, Picture, displaced, place
 
 _NEVER = -1e9
 
@@ -106,31 +104,54 @@ class _Painted:
 
 
 def refine(
-    position: Float[Tensor, "B M 2"],
-    draw: Callable[[Float[Tensor, "B M 2"]], Picture],
-    slopes: Float[Tensor, "B M 2 2"],
     pictures: Picture,
+    background: Picture,
+    rgba: Float[Tensor, "B M 4 q q"],
+    position: Float[Tensor, "B M 2"],
+    depth: Float[Tensor, "B M"] | None,
     steps: int,
     reach: float = 0.5,
 ) -> Float[Tensor, "B M 2"]:
     """Move sprites by fractions of a pixel to where the picture fits best: Gauss-Newton, sprite by sprite.
 
-    ``slopes`` are the products of each sprite's derivatives by row and by column. A step of ``reach`` pixels at most
-    is kept where it lowers the error of the frame.
+    A step of ``reach`` pixels at most is kept where it lowers the error of the frame.
     """
-
+    inverse = _inverse(_slopes(rgba, background) + 0.02 * torch.eye(2, device=position.device))
     best, least = position, torch.full_like(position[:, 0, 0], torch.inf)
-    curvature = slopes + 0.02 * torch.eye(2, device=position.device)
     for step in range(steps + 1):
-        last = step == steps  # is tried, and needs no gradient
-        with torch.set_grad_enabled(not last):
-            trial = position.detach().requires_grad_(not last)
-            errors = (draw(trial) - pictures).square().sum(dim=(1, 2, 3))
-            gradient = None if last else torch.autograd.grad(errors.sum(), trial)[0]
-        better = errors.detach() < least
+        patches = place(rgba, position, (pictures.shape[2], pictures.shape[3]))
+        if depth is None:
+            drawn, behind = patches.added(background), patches.within(background)
+        else:
+            drawn, behind = patches.layered(background, depth)
+        left = drawn - pictures
+        errors = left.square().sum(dim=(1, 2, 3))
+        better = errors < least
         best = torch.where(better[:, None, None], position, best)
-        least = torch.where(better, errors.detach(), least)
-        if gradient is not None:
-            change = torch.linalg.solve(curvature, gradient.unsqueeze(-1)).squeeze(-1) / 2
-            position = position - change.clamp(-reach, reach)
+        least = torch.where(better, errors, least)
+        if step == steps:  # the last is tried, and needs no gradient
+            break
+        here = patches.within(left)
+        if depth is not None:
+            here = here * patches.clear(depth)
+        by_value = torch.cat([here, -(here * behind).sum(dim=2, keepdim=True)], dim=2)
+        gradient = (displaced(rgba, position) * by_value.unsqueeze(2)).sum(dim=(3, 4))
+        change = (inverse @ gradient.unsqueeze(-1)).squeeze(-1)
+        position = position - change.clamp(-reach, reach)
     return best
+
+
+def _slopes(rgba: Float[Tensor, "B M 4 q q"], background: Picture) -> Float[Tensor, "B M 2 2"]:
+    """Products of each sprite's derivatives by row and by column, where it stands out from the ground."""
+    ground = background.mean(dim=(2, 3))[:, None, :, None, None]
+    change = rgba[:, :, :3] - rgba[:, :, 3:] * ground
+    down, right = torch.diff(change, dim=3)[..., :-1], torch.diff(change, dim=4)[..., :-1, :]
+    by_axis = torch.stack([down, right], dim=2).flatten(3)
+    return by_axis @ by_axis.mT
+
+
+def _inverse(x: Float[Tensor, "B M 2 2"]) -> Float[Tensor, "B M 2 2"]:
+    """Of symmetric matrices; many small ones cost LAPACK more than all the rest of `refine`."""
+    (a, b), (_, d) = (row.unbind(-1) for row in x.unbind(-2))
+    swapped = torch.stack([torch.stack([d, -b], dim=-1), torch.stack([-b, a], dim=-1)], dim=-2)
+    return swapped / (a * d - b * b)[..., None, None]
