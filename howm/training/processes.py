@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import nn
 
 from howm.errors import HowmError
 from howm.runs.config import TrainConfig
@@ -17,6 +18,36 @@ def make_accelerator(config: TrainConfig) -> Any:
     AcceleratorState._reset_state()  # else a second fit in one process could not choose its own precision
     precision = "no" if config.precision == "fp32" else config.precision
     return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision)
+
+
+def prepare(accelerator: Any, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
+    """What the accelerator makes of both; alone on the CPU at full precision, they stay as they are.
+
+    What it would import there takes seconds.
+    """
+    if _alone(accelerator):
+        return module, optimizer
+    prepared: tuple[Any, Any] = accelerator.prepare(module, optimizer)
+    return prepared
+
+
+def release(accelerator: Any, module: nn.Module) -> None:
+    """Take off what `prepare` put around a module."""
+    if not _alone(accelerator):
+        accelerator.unwrap_model(module, keep_fp32_wrapper=False)
+
+
+def _alone(accelerator: Any) -> bool:
+    cpu = accelerator.device.type == "cpu" and accelerator.mixed_precision == "no"
+    return bool(cpu and accelerator.num_processes == 1)
+
+
+def seed_all(seed: int, device: torch.device) -> None:
+    """`torch.manual_seed`, which on the CPU alone need not look for other devices."""
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
 
 
 def any_process(accelerator: Any, flag: bool) -> bool:
