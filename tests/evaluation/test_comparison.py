@@ -144,7 +144,7 @@ def test_what_cannot_be_compared_is_one_line(study, tmp_path, capsys):
         ([results[0], tmp_path / "other.json"], "were evaluated with different queries; evaluate both again"),
         ([study / "run0", study / "run0"], "is given twice"),
         ([study / "run0", "howm-shapes-n10"], "were trained in different worlds"),
-        ([study / "run0", "nowhere"], "nowhere is not there"),
+        ([study / "run0", "nowhere"], "nowhere does not exist"),
     ):
         assert main(["compare", *map(str, models)]) == 2
         (line,) = capsys.readouterr().err.splitlines()
