@@ -26,8 +26,8 @@ install-all:
 
 quickstart: $(VENV)/.installed
 	mkdir -p $(OUT)
-	$(BIN)/howm library show --env shapes -n 30 -o $(OUT)/library.png
-	$(BIN)/howm data make --env shapes -n 10 -k 5 --force -o $(OUT)/shapes-n10.h5
+	$(BIN)/howm library show --world shapes -n 30 -o $(OUT)/library.png
+	$(BIN)/howm data make --world shapes -n 10 -k 5 --force -o $(OUT)/shapes-n10.h5
 	$(BIN)/howm data check $(OUT)/shapes-n10.h5
 	$(BIN)/howm data show $(OUT)/shapes-n10.h5 --part eval -o $(OUT)/episode.png
 	$(BIN)/howm train --method howm --data $(OUT)/shapes-n10.h5 --out $(OUT)/howm --resume --set $(QUICK)

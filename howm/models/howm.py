@@ -52,7 +52,7 @@ class HOWM(WorldModel):
             layout = self.extractor.layout
             if layout is None:
                 kind = config.extractor.kind
-                raise HowmError(f"state=structured needs slots with positions, which {kind} has not; use anchors")
+                raise HowmError(f"state=structured needs slots with positions, which {kind} does not have; use anchors")
             self.structured = StructuredDynamics(
                 spec, layout, config.structured, hidden, config.attention, config.identity_loss_weight
             )

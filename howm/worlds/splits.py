@@ -44,7 +44,7 @@ def make_split(
     if kind not in ("scenes", "larger-k", *KINDS):
         raise HowmError(f"unknown split {kind!r}; choose one of scenes, larger-k, {', '.join(KINDS)}")
     if (kind == "larger-k") != (eval_k is not None):
-        raise HowmError("the split larger-k, and no other, needs the sizes of its evaluation scenes (eval_k)")
+        raise HowmError("eval_k, sizes of evaluation scenes, goes with the split larger-k alone; give both or none")
     if eval_k is not None:
         larger = eval_k if isinstance(eval_k, range) else range(eval_k, eval_k + 1)
         return _split_larger(n, sizes, larger, seed, **options)
@@ -84,7 +84,7 @@ def _split_one_size(kind: SplitKind, n: int, k: int, largest: int, seed: int, **
     if kind == "scenes":
         return seeded_split(n, k, seed, **options)
     if options.pop("consecutive", False):
-        raise HowmError(f"consecutive scenes are of the split scenes, not of {kind}; leave one of them out")
+        raise HowmError(f"the option consecutive belongs to the split scenes, not to {kind}; leave one of them out")
     if not 1 < k < n:
         raise HowmError(
             f"the split {kind} needs 2 or more objects in a scene and more in the library, got k={k}, n={n}"

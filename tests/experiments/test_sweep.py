@@ -84,7 +84,7 @@ def test_methods_and_variants_are_chosen_by_name():
         ({"steps": (0,)}, "steps"),
         ({"n": ()}, "value of n"),
         ({"methods": ()}, "methods or variants"),
-        ({"variants": (Variant("howm", "howm"),)}, "howm stands twice"),
+        ({"variants": (Variant("howm", "howm"),)}, "howm appears twice"),
         ({"settings": ("train.steps",)}, "train.steps"),
         ({"settings": ("model.hidden=0",)}, r"model\.hidden must be 1 or more, got 0"),
         ({"settings": ("trian.steps=5",)}, "trian.steps=5"),

@@ -207,6 +207,7 @@ def test_data_parallel_reaches_every_parameter(num_slots, tmp_path: Path):
         for _ in range(2):
             parallel(torch.randn(6, num_slots, 2), torch.randn(6, num_slots, 4)).sum().backward()
         assert all(parameter.grad is not None for parameter in model.parameters())
+        del parallel  # before its group: the last to hold a group waits for its threads, and may do so for ever
     finally:
         torch.distributed.destroy_process_group()
 

@@ -27,7 +27,7 @@ SAID = {
 def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", *map(str, arguments)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=280)
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_every_script_is_tested_and_listed():
@@ -48,7 +48,11 @@ def test_an_example_runs(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_an_example_ends_within_its_two_minutes(name, tmp_path):
+    """Of the processor: on a busy machine the wall clock says little."""
+    begin = os.times()
     assert run(EXAMPLES / f"{name}.py", cwd=tmp_path).returncode == 0
+    end = os.times()
+    assert end.children_user + end.children_system - begin.children_user - begin.children_system < 120
 
 
 def test_the_notebook_is_what_its_cells_give():

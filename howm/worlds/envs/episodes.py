@@ -49,7 +49,7 @@ def read_world(world: str | World, settings: dict[str, Any], shared_keys: Iterab
         seed = require_int("library_seed", settings.pop("library_seed", 0), 0)
         world = make_world(world, settings.pop("n", 10), seed, **settings)
     elif settings:
-        raise HowmError(f"{', '.join(settings)} cannot be changed of a world that is given; make another world")
+        raise HowmError(f"{', '.join(settings)} cannot be changed in a world that is made already; make another one")
     return world, cast(Settings, shared)
 
 
