@@ -307,8 +307,10 @@ class SweepConfig:
 
     def _spec(self, run: PlannedRun) -> WorldSpec:
         """What a preset may depend on."""
-        sizes = self._sizes(run.world)
-        return _world(run.world, run.n, self.world_settings).spec((sizes[1] or sizes[0])[-1])
+        trained, larger = self._sizes(run.world)
+        largest = (larger or trained)[-1]
+        spec = _world(run.world, run.n, self.world_settings).spec(largest)
+        return replace(spec, varied_count=trained[0] < largest)
 
 
 @cache

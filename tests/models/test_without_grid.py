@@ -74,6 +74,8 @@ def test_sweeps_choose_by_the_world_and_by_the_variant() -> None:
         ("free", "howm"): ("anchors", 300),
         ("free", "howm-anchors"): ("anchors", 300),
     }
+    several = SweepConfig(("howm",), (), ("free",), (6,), (), "2-4", seeds=(0,), budget="quick")
+    assert [several.run_config(run).model.extractor.presence for run in several.runs()] == ["prior"]
 
 
 @pytest.mark.parametrize(

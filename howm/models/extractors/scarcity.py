@@ -31,9 +31,11 @@ def scarce(count: Int[Tensor, "B 1"], bound: int) -> Float[Tensor, "B 1"]:
 
 
 def emptiest(gains: Float[Tensor, " M"], cost: float, reach: float = 4.0, width: float = 1.5) -> float:
-    """Where the fewest gains lie, within a factor of ``reach`` of the cost: between objects and what is left."""
+    """Where the fewest gains lie, within a factor of ``reach`` of the cost: between objects and what is left.
+
+    Of several such places the highest: the least of objects is a bound, what is left has rare large values.
+    """
     places = cost * torch.logspace(-1, 1, 81, base=reach, dtype=gains.dtype, device=gains.device)
     inside = (gains > places[:, None] / width) & (gains < places[:, None] * width)
     near = inside.sum(dim=1)
-    best = places[near == near.min()]
-    return float(best[len(best) // 2])
+    return float(places[near == near.min()][-1])
