@@ -8,13 +8,13 @@ from howm.models.mlp import MLP
 
 
 class DistinctMLP(MLP):
-    """An MLP that computes equal rows once while it is trained on the CPU; its values are those of an MLP.
+    """An MLP that computes equal rows of slots once while it is trained on the CPU; its values are those of an MLP.
 
     On a grid, a slot is an object in a cell: a batch of 384 pictures has 2,304 slots, of which few differ.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        found = shared_rows(x) if self.training and not x.requires_grad else None
+        found = shared_rows(x) if self.training and x.dim() > 2 and not x.requires_grad else None
         if found is None:
             return self._all_rows(x)
         rows, index = found

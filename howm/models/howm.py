@@ -22,9 +22,19 @@ from howm.models.mlp import MLP
 from howm.models.object_rows import NOBODY, aligned, pack
 from howm.models.production import ProductionTransition
 from howm.models.structured import StructuredDynamics
-from howm.models.transition import GNNTransition
+from howm.models.transition import CorrectedTransition, GNNTransition
 from howm.models.world_model import Logs, SlotState, State, WorldModel, device_of, full_precision, slot_state
 from howm.worlds.spec import WorldSpec
+
+CELL = 2.0  # the length of a cell in embeddings that begin with a place, in units of sigma
+
+
+def _transition(config: HOWMConfig, spec: WorldSpec) -> nn.Module:
+    sizes = (config.embedding, spec.actions_per_object, config.hidden)
+    if config.transition == "nps":
+        return ProductionTransition(*sizes, config.rules)
+    kind = CorrectedTransition if config.transition == "corrected" else GNNTransition
+    return kind(*sizes, message_warmup=config.message_warmup)
 
 
 class HOWM(WorldModel):
@@ -62,16 +72,12 @@ class HOWM(WorldModel):
         def from_slots(size: int) -> nn.Module:
             return nn.Linear(slot, size) if config.maps == "linear" else DistinctMLP(slot, hidden, size)
 
-        self.embedding = from_slots(config.embedding)
+        self.places = config.places and self.extractor.knows_places
+        self.embedding = from_slots(config.embedding - 2 * self.places)
         self.attention = ActionAttention(
             spec, config.attention, from_slots(config.attention), config.compete, self.extractor.has_background
         )
-        sizes = (config.embedding, spec.actions_per_object, hidden)
-        self.transition = (
-            ProductionTransition(*sizes, config.rules)
-            if config.transition == "nps"
-            else GNNTransition(*sizes, message_warmup=config.message_warmup)
-        )
+        self.transition = _transition(config, spec)
         self.appearance_decoder = MLP(slot + config.embedding, hidden, slot)
         self.searched = config.lift == "claims" and spec.n > config.listed_objects
         if self.searched:
@@ -116,7 +122,12 @@ class HOWM(WorldModel):
         return one_hot(actions.argmax(dim=2), actions.shape[2]).to(actions.dtype)
 
     def _embeddings(self, slots: Float[Tensor, "*b slot"]) -> Float[Tensor, "*b D"]:
-        return full_precision(self.embedding(slots)) * (self.config.sigma / SIGMA)
+        learned = full_precision(self.embedding(slots)) * (self.config.sigma / SIGMA)
+        if not self.places:
+            return learned
+        with torch.no_grad():
+            places = full_precision(self.extractor.drawn_at(slots)) * (self.config.sigma * CELL)
+        return torch.cat([places, learned], dim=-1)
 
     def step(self, state: State, action: Int[Tensor, " B"]) -> SlotState:
         state = slot_state(state)

@@ -1,5 +1,6 @@
 """Adam without the detours of `torch.optim`, which loads the compiler and looks at every weight anew at each step."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ class FusedAdam(torch.optim.Adam):
     state_dict = _unwrapped(Optimizer.state_dict)
     load_state_dict = _unwrapped(Optimizer.load_state_dict)
 
-    def __init__(self, params: list[Tensor], lr: float, betas: tuple[float, float]) -> None:
+    def __init__(self, params: Sequence[Tensor], lr: float, betas: tuple[float, float]) -> None:
         super().__init__(params, lr=lr, betas=betas, fused=True)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -30,6 +31,7 @@ class FusedAdam(torch.optim.Adam):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         (group,) = self.param_groups
         weights: list[Tensor] = [parameter for parameter in group["params"] if parameter.grad is not None]
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
         if not weights:
             return
         states = [self.state[weight] for weight in weights]
@@ -41,6 +43,6 @@ class FusedAdam(torch.optim.Adam):
         beta1, beta2 = group["betas"]
         torch._foreach_add_(steps, 1)
         torch._fused_adam_(
-            weights, [weight.grad for weight in weights], means, squares, [], steps, lr=group["lr"], beta1=beta1,
+            weights, gradients, means, squares, [], steps, lr=group["lr"], beta1=beta1,
             beta2=beta2, weight_decay=0.0, eps=group["eps"], amsgrad=False, maximize=False,
         )  # fmt: skip

@@ -31,6 +31,7 @@ from howm.training.feed import Feed
 from howm.training.options import FitOptions
 from howm.training.phases import Phase, make_optimizer, plan_phases
 from howm.training.processes import (
+    alone,
     any_process,
     make_accelerator,
     mean_over_processes,
@@ -135,7 +136,8 @@ class Trainer:
             extractor.requires_grad_(phase.name == "represent")
             extractor.eval()  # before anything is computed with it: no noise, no statistics of batches
         trained = torch.compile(phase.module) if phase.config.compile else phase.module
-        self.model, self.optimizer = prepare(self.accelerator, trained, make_optimizer(phase))
+        optimizer = make_optimizer(phase, alone(self.accelerator))
+        self.model, self.optimizer = prepare(self.accelerator, trained, optimizer)
         self._mode: bool | None = None
 
     def _leave(self) -> None:

@@ -34,9 +34,10 @@ def plan_phases(model: WorldModel, config: RunConfig) -> list[Phase]:
     return [first, Phase("train", model, config.train, first.end)]
 
 
-def make_optimizer(phase: Phase) -> torch.optim.Optimizer:
+def make_optimizer(phase: Phase, plain: bool = False) -> torch.optim.Optimizer:
+    """``plain``: of weights that stay on the CPU, at full precision, in one process."""
     weights = [parameter for parameter in phase.module.parameters() if parameter.requires_grad]
     if phase.config.optimizer == "rmsprop":
         return torch.optim.RMSprop(weights, lr=phase.config.lr)
-    adam = FusedAdam if all(weight.device.type == "cpu" for weight in weights) else partial(torch.optim.Adam, fused=True)
+    adam = FusedAdam if plain else partial(torch.optim.Adam, fused=True)
     return adam(weights, lr=phase.config.lr, betas=(0.9, phase.config.beta2))

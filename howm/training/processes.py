@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-from torch import nn
 
 from howm.errors import HowmError
 from howm.runs.config import TrainConfig
@@ -20,24 +19,22 @@ def make_accelerator(config: TrainConfig) -> Any:
     return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision)
 
 
-def prepare(accelerator: Any, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-    """What the accelerator makes of both; alone on the CPU at full precision, they stay as they are.
-
-    What it would import there takes seconds.
-    """
-    if _alone(accelerator):
+def prepare(accelerator: Any, module: Any, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
+    """What the accelerator makes of both; where it is `alone` they stay as they are: what it imports takes seconds."""
+    if alone(accelerator):
         return module, optimizer
     prepared: tuple[Any, Any] = accelerator.prepare(module, optimizer)
     return prepared
 
 
-def release(accelerator: Any, module: nn.Module) -> None:
+def release(accelerator: Any, module: Any) -> None:
     """Take off what `prepare` put around a module."""
-    if not _alone(accelerator):
+    if not alone(accelerator):
         accelerator.unwrap_model(module, keep_fp32_wrapper=False)
 
 
-def _alone(accelerator: Any) -> bool:
+def alone(accelerator: Any) -> bool:
+    """Whether this is one process on the CPU, at full precision."""
     cpu = accelerator.device.type == "cpu" and accelerator.mixed_precision == "no"
     return bool(cpu and accelerator.num_processes == 1)
 

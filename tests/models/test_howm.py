@@ -304,7 +304,7 @@ def test_energy_is_divided_by_the_objects_of_a_scene():
 
 
 def test_gradient_reaches_the_binding_through_the_bound_action_alone(data):
-    model = built(identity_loss_weight=0.0)
+    model = built(identity_loss_weight=0.0, transition="gnn")
     transitions = Transitions(data.train)
     batch = transitions.load(transitions.index(np.arange(8), np.random.default_rng(0)))
     loss, _ = model(batch)
@@ -546,7 +546,7 @@ def test_holders_and_extraction_accuracy_know_the_truth(data):
 
 
 def test_the_oracle_binds_each_object_to_its_holder(data):
-    model = built().eval()
+    model = built(places=False).eval()
     model.extractor = PerfectSlots()
     ids = torch.from_numpy(data.train.scene_ids[:20].astype(np.int64))
     cells = torch.from_numpy(data.train.states[:20, 0, :, 0].astype(np.int64))
