@@ -93,7 +93,8 @@ bench: $(VENV)/.installed
 
 # All that results/ holds, hours of it; what is there already is skipped.
 sweep: $(VENV)/.installed
-	$(BIN)/howm sweep --methods howm -n 5 10 20 30 --steps 1 5 10 50 100 --out $(RUNS)/howm --results $(RESULTS)
+	$(BIN)/howm sweep --methods howm -n 5 10 20 30 --steps 1 5 10 50 100 --queries 2000 \
+		--out $(RUNS)/howm --results $(RESULTS)
 	$(BIN)/howm sweep --paper --out $(RUNS)/paper --results $(RESULTS)
 	$(BIN)/howm sweep --methods howm --envs shapes -n 100 300 1000 --seeds 0 --set represent.steps=3000 \
 		--out $(RUNS)/large --results $(RESULTS)
