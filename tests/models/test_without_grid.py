@@ -183,7 +183,7 @@ def test_commands_need_no_option_for_a_world_without_a_grid(data: Dataset, tmp_p
                  "--set", *SETTINGS]) == 0  # fmt: skip
     model = howm.load(run)
     assert isinstance(model.extractor, Anchors)
-    assert main(["eval", run, "--steps", "1", "3", "--json"]) == 0
+    assert main(["eval", run, "--steps", "1", "3", "--episodes", "20", "--json"]) == 0
     result = json.loads((tmp_path / "run" / "results.json").read_text())
     assert result["config"]["model"]["state"] == "structured"
     assert main(["show", run, "-o", str(tmp_path / "pictures")]) == 0
