@@ -96,7 +96,7 @@ def test_unusable_settings_are_refused(model: dict, words: str) -> None:
 
 
 def test_a_structured_state_needs_slots_with_positions() -> None:
-    with pytest.raises(HowmError, match="state=structured needs slots with positions, which proposals has not"):
+    with pytest.raises(HowmError, match="state=structured needs slots with positions, which proposals does not have"):
         build_model("howm", GRID, configure("howm", "cpu", {"model": {"state": "structured"}}).model, 0)
     for share in (-0.1, 1.5):
         with pytest.raises(HowmError, match=r"still must be in \[0, 1\]"):
