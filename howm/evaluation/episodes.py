@@ -85,7 +85,7 @@ def stored_episodes(checkpoint: Checkpoint, path: Path) -> EvaluationData:
     """The evaluation episodes of a dataset that fits the model and has none of its training scenes in ``eval``."""
     dataset = load_certified(path)
     trained, spec = checkpoint.record.data, checkpoint.record.spec
-    if replace(dataset.spec, k=spec.k) != spec:
+    if replace(dataset.spec, k=spec.k, varied_count=spec.varied_count) != spec:
         raise HowmError(f"{path} has {dataset.spec}, but the model was made for {spec}")
     if dataset.world is not None and dataset.world != read_world(trained.world, trained.simulator or {}):
         raise HowmError(f"{path} shows other objects than the model was trained with; make it with its library seed")

@@ -85,19 +85,19 @@ class Binding:
 
     def bound_actions(self, action: Int[Tensor, " B"]) -> Float[Tensor, "B S A"]:
         """The bound actions, as `bind` of ``actions`` would give them, without making the rows of all other objects."""
-        row = self._choose(self._acting(action).unsqueeze(1))
+        row = self._choose(self.acting(action).unsqueeze(1))
         return _directed(row.squeeze(1), action, self.actions_per_object)
 
     def identity_nll(self, action: Int[Tensor, " B"], shares: Float[Tensor, "B S"]) -> Float[Tensor, " B"]:
         """-log of how much some slots, given by shares, claim to be the object that acts."""
-        return -(shares * self._acting(action)).sum(dim=1)
+        return -(shares * self.acting(action)).sum(dim=1)
 
     def without_rivals(self) -> "Binding":
         """The binding of objects that compete with each other alone."""
         scores = torch.log_softmax(self.scores, dim=2)
         return Binding(scores, self.actions_per_object, self.background, self.background_score, self.objects)
 
-    def _acting(self, action: Int[Tensor, " B"]) -> Float[Tensor, "B S"]:
+    def acting(self, action: Int[Tensor, " B"]) -> Float[Tensor, "B S"]:
         """The scores of the object that acts, which must be one of ``objects``."""
         column = action // self.actions_per_object
         if self.objects is not None:

@@ -65,7 +65,10 @@ HOWM_FREE_PRESETS: Mapping[str, Mapping[str, Any]] = {
 # chain of pushes, or to all of a team. Hidden objects take longer to be
 # found; and where fewer than K can be seen, K slots would have to hold something else.
 HOWM_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
-    "varied_count": {"model": {"extractor": {"presence": "prior", "count": "infer"}}, "represent": {"steps": 2_000}},
+    "varied_count": {
+        "model": {"extractor": {"presence": "prior", "presence_cost": 4e-4, "count": "infer"}},
+        "represent": {"steps": 2_000},
+    },
     "overlap": {"model": {"extractor": {"compose": "depth", "count": "infer"}}, "represent": {"steps": 2_500}},
     "moves_others": {"model": {"structured": {"rounds": 3, "cutoff": 0.0}}},
     "varied_background": {"model": {"extractor": {"background": "picture", "background_warmup": 200}}},

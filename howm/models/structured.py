@@ -59,6 +59,17 @@ def seen_distance(queries: Float[Tensor, "*b P F"], references: Float[Tensor, "*
     return found.sqrt()
 
 
+def acting_shares(moved: Float[Tensor, "B K"], scores: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+    """Which slot acted, by how far each moved, squared, and by how much each claims to be the object that acted.
+
+    Where one slot moves, it is that one. Where an action moves others as well, those that never act in its place are
+    told apart from it by and by (expectation maximisation); without claims, each would be taken for all that move it.
+    """
+    expected = torch.softmax((moved + 1e-9).log() + scores, dim=1)
+    total = moved.sum(dim=1, keepdim=True)
+    return expected * total / (total + STILL**2)
+
+
 class StructuredDynamics(nn.Module):
     """All of HOWM but the extractor, on slots of a `SlotLayout` whose last one is the background's.
 
@@ -154,8 +165,7 @@ class StructuredDynamics(nn.Module):
         error = 2 * beta * smooth_l1_loss(gap, torch.zeros_like(gap), beta=beta, reduction="none")  # squares up to beta
         dynamics = (error.sum(dim=2) * sure).sum(dim=1).mean()
         moved = (target - position).square().sum(dim=2) * sure
-        shares = moved / (moved.sum(dim=1, keepdim=True) + STILL**2)
-        identity = binding.identity_nll(action, shares).mean()
+        identity = binding.identity_nll(action, acting_shares(moved, binding.acting(action).detach())).mean()
         loss = dynamics + self.identity_loss_weight * identity
         logs = {"dynamics": dynamics.detach(), "identity": identity.detach(), "matched": sure.float().mean().detach()}
         return loss, logs

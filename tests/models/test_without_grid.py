@@ -16,6 +16,7 @@ from howm.experiments.plan import SweepConfig, Variant
 from howm.models.check import check_extractor, check_model
 from howm.models.extractors.anchors import Anchors
 from howm.models.registry import METHODS, build_model
+from howm.models.structured import acting_shares
 from howm.runs.checkpoint import load_checkpoint
 from howm.runs.config import RunConfig, TrainConfig, configure
 from howm.training.run import train_run
@@ -133,6 +134,17 @@ def test_only_positions_are_predicted_and_absent_objects_stay_absent(data: Datas
     assert ((rows == 0).all(dim=2).sum(dim=1) >= 3).all()
     more = model.for_scene_size(4)
     assert more.encode(pictures).slots.shape == (5, 5, layout.size)
+
+
+def test_of_several_slots_that_move_the_one_acted_that_claims_to_be_the_actor() -> None:
+    moved = torch.tensor([[4.0, 0.0, 0.0], [4.0, 4.0, 0.0], [4.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
+    alike, sure = [-2.0, -2.0, -2.0], [-5.0, -0.1, -0.1]
+    shares = acting_shares(moved, torch.tensor([sure, alike, sure, alike]))
+    assert shares[0].argmax() == 0  # what did not move did not act, whatever it claims
+    torch.testing.assert_close(shares[1, 0], shares[1, 1])
+    assert shares[2, 1] > 0.9
+    assert shares[3].max() < 1e-3
+    assert shares.sum(dim=1).max() < 1
 
 
 def test_still_transitions_are_those_whose_pictures_are_equal(data: Dataset) -> None:

@@ -49,7 +49,7 @@ class AnchorsConfig:
     background_warmup: int = 0
     count: Literal["given", "infer"] = "given"
     presence: Literal["sum", "prior"] = "sum"
-    presence_cost: float = 4e-4  # of mean squared error; the smallest objects lower it by a few times as much
+    presence_cost: float = 1e-4  # of mean squared error; the smallest objects lower it by a few times as much
     pairs: bool = False
     max_objects: int = 0  # slots for objects; 0 for K
     explain_away: bool = True  # matching pursuit at inference; else the most present proposals are taken
