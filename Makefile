@@ -26,8 +26,8 @@ install-all:
 
 quickstart: $(VENV)/.installed
 	mkdir -p $(OUT)
-	$(BIN)/howm library show --env shapes -n 30 -o $(OUT)/library.png
-	$(BIN)/howm data make --env shapes -n 10 -k 5 --force -o $(OUT)/shapes-n10.h5
+	$(BIN)/howm library show --world shapes -n 30 -o $(OUT)/library.png
+	$(BIN)/howm data make --world shapes -n 10 -k 5 --force -o $(OUT)/shapes-n10.h5
 	$(BIN)/howm data check $(OUT)/shapes-n10.h5
 	$(BIN)/howm data show $(OUT)/shapes-n10.h5 --part eval -o $(OUT)/episode.png
 	$(BIN)/howm train --method howm --data $(OUT)/shapes-n10.h5 --out $(OUT)/howm --resume --set $(QUICK)
@@ -93,7 +93,8 @@ bench: $(VENV)/.installed
 
 # All that results/ holds, hours of it; what is there already is skipped.
 sweep: $(VENV)/.installed
-	$(BIN)/howm sweep --methods howm -n 5 10 20 30 --steps 1 5 10 50 --out $(RUNS)/howm --results $(RESULTS)
+	$(BIN)/howm sweep --methods howm -n 5 10 20 30 --steps 1 5 10 50 100 --queries 2000 \
+		--out $(RUNS)/howm --results $(RESULTS)
 	$(BIN)/howm sweep --paper --out $(RUNS)/paper --results $(RESULTS)
 	$(BIN)/howm sweep --methods howm --envs shapes -n 100 300 1000 --seeds 0 --set represent.steps=3000 \
 		--out $(RUNS)/large --results $(RESULTS)
@@ -103,7 +104,9 @@ sweep: $(VENV)/.installed
 	$(BIN)/howm sweep benchmarks/ablation.yaml --out $(RUNS)/ablation --results $(RESULTS)/ablation
 	$(BIN)/howm sweep benchmarks/negatives.yaml --out $(RUNS)/negatives --results $(RESULTS)/negatives
 	$(BIN)/howm sweep experiments/ladder.yaml --out $(RUNS)/ladder --results $(RESULTS)/ladder
+	$(BIN)/howm sweep experiments/ladder-slow.yaml --out $(RUNS)/ladder-slow --results $(RESULTS)/ladder
 	$(BIN)/howm sweep experiments/splits.yaml --out $(RUNS)/splits --results $(RESULTS)/splits
+	$(BIN)/howm sweep experiments/splits-slow.yaml --out $(RUNS)/splits-slow --results $(RESULTS)/splits
 	$(BIN)/python benchmarks/transfer.py --work $(RUNS) --results $(RESULTS)/transfer
 
 # Goals reached by planning with the models of the package; minutes.

@@ -74,7 +74,7 @@ def _explain(error: Exception, repo_id: str, kind: Kind) -> str:
         case errors.LocalEntryNotFoundError():  # first: it is an EntryNotFoundError, too
             return f"the Hub cannot be reached for {repo_id}, and nothing of it is kept here; are you online?"
         case errors.EntryNotFoundError():
-            return f"the {kind} {repo_id} on the Hub is none of howm: it has no {FILES[kind][0]}"
+            return f"the {kind} {repo_id} on the Hub was not made by howm: it has no {FILES[kind][0]}"
         case errors.GatedRepoError():
             return f"access to the {kind} {repo_id} must first be asked for on its page on the Hub"
         case errors.RepositoryNotFoundError():

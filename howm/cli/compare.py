@@ -42,10 +42,10 @@ def _compare(options: argparse.Namespace) -> int:
         progress=True,
     )  # fmt: skip
     print(comparison_text(found), file=sys.stderr)
-    if options.json:
-        print(json.dumps(found.to_json()))
     if options.out is not None:
         print(write_comparison(found, options.out))
+    if options.json:
+        print(json.dumps(found.to_json()))
     return 0
 
 

@@ -102,7 +102,7 @@ def _data_make(options: argparse.Namespace) -> int:
     dataset = make_dataset(
         world, None, options.k, options.seed, amounts=amounts,
         train_scenes=options.train_scenes, eval_scenes=options.eval_scenes, consecutive=options.consecutive,
-        split=options.split or ("larger-k" if options.eval_k else None), eval_k=options.eval_k,
+        split=options.split, eval_k=options.eval_k,
     )  # fmt: skip
     save_dataset(dataset, options.out)
     certificate = dataset.certificate()

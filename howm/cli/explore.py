@@ -32,7 +32,7 @@ def _explore(options: argparse.Namespace) -> int:
     if options.export is not None:
         return _export(options)
     if options.sizes is not None:
-        raise HowmError(f"--sizes {options.sizes} is of an exported page; give --export PAGE, or leave it out")
+        raise HowmError(f"--sizes {options.sizes} is for an exported page; give --export PAGE, or leave it out")
     explore(
         options.run,
         against=options.against,

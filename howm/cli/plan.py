@@ -73,7 +73,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _goals(text: str) -> int | Path:
-    if not text.isdecimal():
+    if not text.removeprefix("-").isdecimal():
         return Path(text)
     if int(text) < 4:
         raise HowmError(f"--goals must be 4 or more, or a file, got {text}")

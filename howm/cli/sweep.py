@@ -86,7 +86,7 @@ def _sweep(options: argparse.Namespace) -> int:
         raise HowmError("a sweep needs a folder; give --out DIR")
     on_ray = options.engine == "ray"
     if not on_ray and (options.address or options.gpus):
-        raise HowmError("--address and --gpus are of a Ray cluster; give --engine ray, or leave them out")
+        raise HowmError("--address and --gpus are for a Ray cluster; give --engine ray, or leave them out")
     results = None if options.results is None else options.results.resolve()
     threads = options.threads or (1 if on_ray else max(1, _cores() // options.workers))
     sweep = Sweep(options.out.resolve(), config, options.memory_mb, threads, results)
@@ -193,7 +193,7 @@ def _status(options: argparse.Namespace) -> int:
     from howm.experiments.folder import Sweep
 
     if not (options.dir / "sweep.yaml").is_file():
-        raise HowmError(f"{options.dir} is not the folder of a sweep; give what was its --out")
+        raise HowmError(f"{options.dir} is not the folder of a sweep; give the folder that was its --out")
     _print_status(Sweep.open(options.dir))
     return 0
 

@@ -119,8 +119,8 @@ def make_dataset(
     """Draw a split and collect random play in its scenes; the same arguments give the same data.
 
     ``world`` is a world, or a name, of which ``n``, ``library_seed`` and the settings (such as ``grid``) make one.
-    ``k`` may be a range of sizes, such as "3-7". ``split`` is a kind of `splits`, by default scenes, or linked where
-    objects change.
+    ``k`` may be a range of sizes, such as "3-7". ``split`` is a kind of `splits`, by default scenes, linked where
+    objects change, or larger-k where ``eval_k`` gives the sizes of evaluation scenes.
     """
     amounts = amounts or Amounts()
     if isinstance(world, str):  # first: it refuses an n for which a split takes for ever
@@ -131,7 +131,7 @@ def make_dataset(
     for some in (sizes, larger or sizes):
         world.check_scene_size(some[-1])
     chosen = make_split(
-        split or default_split(world), world.n, sizes, seed, larger,
+        split or default_split(world, larger), world.n, sizes, seed, larger,
         train_scenes=train_scenes, eval_scenes=eval_scenes, consecutive=consecutive,
     )  # fmt: skip
     scenes = len(chosen.train)

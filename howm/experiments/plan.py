@@ -153,7 +153,7 @@ class SweepConfig:
         for name in names:
             if names.count(name) > 1:
                 raise HowmError(
-                    f"{shorten(name, 60)} stands twice among the methods and variants; give each a name of its own"
+                    f"{shorten(name, 60)} appears twice among the methods and variants; give each a name of its own"
                 )
         for env in self.envs:
             if env not in WORLDS and ":" not in env:
@@ -163,7 +163,7 @@ class SweepConfig:
                 raise HowmError(f"n must be in 1-{MAX_OBJECTS}, got {n}")
         larger = "larger-k" in self.splits
         if larger != (self.eval_k is not None) or (larger and len(self.splits) > 1):
-            raise HowmError("the split larger-k, alone, needs the sizes of its evaluation scenes (eval_k)")
+            raise HowmError("eval_k, sizes of evaluation scenes, goes with the split larger-k alone; give both or none")
         if self.share is not None and not 0 < self.share <= 1:
             raise HowmError(f"share, of the training steps of a preset, must be in (0, 1], got {self.share}")
         if min(self.seeds) < 0:
@@ -177,7 +177,7 @@ class SweepConfig:
         for setting in self.settings:
             if setting.partition(".")[0] not in GROUPS:
                 groups = ", ".join(GROUPS)
-                raise HowmError(f"setting {short(setting)} is of none of {groups}; give for example train.steps=1000")
+                raise HowmError(f"setting {short(setting)} belongs to none of {groups}; give, say, train.steps=1000")
         if self.k is not None:
             self._refuse_sizes(read_sizes(self.k))
         if not any(self.typed.values()):  # else what is typed must be allowed first
@@ -200,7 +200,7 @@ class SweepConfig:
             EXTRACTORS[kind]
         for setting in self.settings:
             if not any(has_setting(METHODS[name], setting) for name in METHODS):
-                raise HowmError(f"setting {short(setting)} is of a key that no method has; leave it out")
+                raise HowmError(f"setting {short(setting)} names a key that no method has; leave it out")
         for run in self.runs():
             self.run_config(run)
 

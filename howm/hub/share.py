@@ -47,7 +47,7 @@ def pull(repo_id: str, folder: Source, kind: Kind = "model") -> Path:
             if Path(scratch, name).is_file():
                 Path(scratch, name).rename(whole / name)
         if not (whole / FILES[kind][0]).is_file():
-            raise HowmError(f"the {kind} {repo_id} on the Hub is none of howm: it has no {FILES[kind][0]}")
+            raise HowmError(f"the {kind} {repo_id} on the Hub was not made by howm: it has no {FILES[kind][0]}")
         if kind == "dataset":
             load_dataset(whole / DATASET)
         else:
@@ -86,7 +86,7 @@ def _results_of(run: Path, step: int) -> RunResult | None:
         return None
     result = read_result(path)
     if result.best_step != step:
-        raise HowmError(f"{path} is of another checkpoint than the best one; make it again with `howm eval {run}`")
+        raise HowmError(f"{path} belongs to another checkpoint than the best one; make it again with `howm eval {run}`")
     return result
 
 

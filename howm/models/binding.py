@@ -9,6 +9,7 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, pad
 
+from howm.models.distinct import select
 from howm.worlds.spec import WorldSpec
 
 _NEVER = -1e4  # a score that leaves nothing, without being infinite
@@ -140,13 +141,14 @@ class ActionAttention(nn.Module):
         self.scale = math.sqrt(size)
 
     def forward(self, slots: Float[Tensor, "B S D"]) -> Binding:
-        return self._binding(self._scores(slots[:, :-1] if self.background else slots))
+        return self._binding(self.scores(slots[:, :-1] if self.background else slots))
 
-    def of_rows(self, rows: Float[Tensor, "rows D"], index: Int[Tensor, "B S"]) -> Binding:
-        """Of slots that are given as different rows and which of them each slot is."""
-        return self._binding(self._scores(rows)[index[:, :-1] if self.background else index])
+    def of_scores(self, scores: Float[Tensor, "rows N"], index: Int[Tensor, "B S"]) -> Binding:
+        """Of the scores of different slots, and which of them each slot is."""
+        return self._binding(select(scores, index[:, :-1] if self.background else index))
 
-    def _scores(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b N"]:
+    def scores(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b N"]:
+        """How well each slot fits each library object."""
         scores: Tensor = self.query(slots) @ (self.keys.t() / self.scale)
         return scores if self.compete == "slots" else torch.log_softmax(scores, dim=-1)
 

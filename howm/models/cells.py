@@ -69,7 +69,8 @@ def distinct_cells(obs: Tensor, cell_pixels: int) -> DistinctCells | None:
     row, column = np.divmod(lit, columns)
     first = row * (cell_pixels * columns) + column
     items = lines.reshape(-1).view(f"V{line}")
-    found = items[first[:, None] + columns * np.arange(cell_pixels)].view(np.uint8).reshape(len(lit), -1)
+    found = items[first[:, None] + columns * np.arange(cell_pixels)].view(np.uint8)
+    found = found.reshape(len(lit), cell_pixels * line)
     place = lit % cells
     chosen, number = _distinct_rows(found, place)
     numbers = np.full(batch * cells, -1)

@@ -8,23 +8,37 @@ from howm.models.mlp import MLP
 
 
 class DistinctMLP(MLP):
-    """An MLP that computes equal rows once while it is trained on the CPU; its values are those of an MLP.
+    """An MLP that computes equal rows of slots once while it is trained on the CPU; its values are those of an MLP.
 
     On a grid, a slot is an object in a cell: a batch of 384 pictures has 2,304 slots, of which few differ.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        flat = x.reshape(-1, x.shape[-1])
-        usual = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling()
-        found = distinct_rows(flat) if self.training and usual and not x.requires_grad else None
+        found = shared_rows(x) if self.training and x.dim() > 2 and not x.requires_grad else None
         if found is None:
             return self._all_rows(x)
-        first, index = found
-        return self._all_rows(flat[first]).index_select(0, index).view(*x.shape[:-1], -1)
+        rows, index = found
+        return select(self._all_rows(rows), index)
 
     def _all_rows(self, x: Tensor) -> Tensor:
         out: Tensor = super().forward(x)
         return out
+
+
+def select(rows: Float[Tensor, "rows D"], index: Int[Tensor, "*b"]) -> Float[Tensor, "*b D"]:
+    """rows[index], whose gradient is summed faster."""
+    return rows.index_select(0, index.flatten()).view(*index.shape, -1)
+
+
+def shared_rows(x: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "rows D"], Int[Tensor, "*b"]] | None:
+    """Different rows, and which of them stands where; None where that would not save anything."""
+    usual = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling()
+    flat = x.reshape(-1, x.shape[-1])
+    found = distinct_rows(flat) if usual else None
+    if found is None:
+        return None
+    first, index = found
+    return flat[first], index.view(x.shape[:-1])
 
 
 def distinct_rows(x: Float[Tensor, "rows D"]) -> tuple[Int[Tensor, " distinct"], Int[Tensor, " rows"]] | None:

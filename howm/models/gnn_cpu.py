@@ -1,6 +1,7 @@
 """The sum over neighbours of `transition` on the CPU, in blocks that stay in cache."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -106,6 +107,7 @@ def _relu_of_pairs(own: Tensor, other: Tensor, out: Tensor) -> None:
     torch.add(own.unsqueeze(2), near, out=out.view(near.shape)).relu_()
 
 
+@lru_cache(maxsize=8)
 def _edges_of_slots(batch: int, num_slots: int) -> tuple[_Rows, _Rows]:
     """The rows of the edges that each slot receives, and of those that it sends."""
     received = torch.arange(batch * num_slots * (num_slots - 1)).view(-1, num_slots - 1)

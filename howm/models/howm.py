@@ -12,7 +12,7 @@ from howm.data.transitions import PictureBatch, SlotBatch
 from howm.errors import HowmError
 from howm.models.align import bind_actors, lifting, matched_slots
 from howm.models.binding import ActionAttention, Binding, bind, unmatched_share
-from howm.models.distinct import DistinctMLP
+from howm.models.distinct import DistinctMLP, select, shared_rows
 from howm.models.extractors.anchors import AnchorsConfig
 from howm.models.extractors.base import Extractor
 from howm.models.extractors.registry import build_extractor
@@ -22,9 +22,19 @@ from howm.models.mlp import MLP
 from howm.models.object_rows import NOBODY, aligned, pack
 from howm.models.production import ProductionTransition
 from howm.models.structured import StructuredDynamics
-from howm.models.transition import GNNTransition
+from howm.models.transition import CorrectedTransition, GNNTransition
 from howm.models.world_model import Logs, SlotState, State, WorldModel, device_of, full_precision, slot_state
 from howm.worlds.spec import WorldSpec
+
+CELL = 2.0  # the length of a cell in embeddings that begin with a place, in units of sigma
+
+
+def _transition(config: HOWMConfig, spec: WorldSpec) -> nn.Module:
+    sizes = (config.embedding, spec.actions_per_object, config.hidden)
+    if config.transition == "nps":
+        return ProductionTransition(*sizes, config.rules)
+    kind = CorrectedTransition if config.transition == "corrected" else GNNTransition
+    return kind(*sizes, message_warmup=config.message_warmup)
 
 
 class HOWM(WorldModel):
@@ -52,7 +62,7 @@ class HOWM(WorldModel):
             layout = self.extractor.layout
             if layout is None:
                 kind = config.extractor.kind
-                raise HowmError(f"state=structured needs slots with positions, which {kind} has not; use anchors")
+                raise HowmError(f"state=structured needs slots with positions, which {kind} does not have; use anchors")
             self.structured = StructuredDynamics(
                 spec, layout, config.structured, hidden, config.attention, config.identity_loss_weight
             )
@@ -62,16 +72,12 @@ class HOWM(WorldModel):
         def from_slots(size: int) -> nn.Module:
             return nn.Linear(slot, size) if config.maps == "linear" else DistinctMLP(slot, hidden, size)
 
-        self.embedding = from_slots(config.embedding)
+        self.places = config.places and self.extractor.knows_places
+        self.embedding = from_slots(config.embedding - 2 * self.places)
         self.attention = ActionAttention(
             spec, config.attention, from_slots(config.attention), config.compete, self.extractor.has_background
         )
-        sizes = (config.embedding, spec.actions_per_object, hidden)
-        self.transition = (
-            ProductionTransition(*sizes, config.rules)
-            if config.transition == "nps"
-            else GNNTransition(*sizes, message_warmup=config.message_warmup)
-        )
+        self.transition = _transition(config, spec)
         self.appearance_decoder = MLP(slot + config.embedding, hidden, slot)
         self.searched = config.lift == "claims" and spec.n > config.listed_objects
         if self.searched:
@@ -87,7 +93,8 @@ class HOWM(WorldModel):
         if shared is None:
             return self.encode_slots(full_precision(self.extractor.slots(pictures)))
         rows, index = full_precision(shared[0]), shared[1]
-        return self._state(rows[index], self.attention.of_rows(rows, index), self._embeddings(rows)[index])
+        binding = self.attention.of_scores(self.attention.scores(rows), index)
+        return self._state(rows[index], binding, self._embeddings(rows)[index])
 
     def encode_frames(self, pictures: Tensor) -> SlotState | None:
         slots = self.extractor.track(pictures)
@@ -115,7 +122,12 @@ class HOWM(WorldModel):
         return one_hot(actions.argmax(dim=2), actions.shape[2]).to(actions.dtype)
 
     def _embeddings(self, slots: Float[Tensor, "*b slot"]) -> Float[Tensor, "*b D"]:
-        return full_precision(self.embedding(slots)) * (self.config.sigma / SIGMA)
+        learned = full_precision(self.embedding(slots)) * (self.config.sigma / SIGMA)
+        if not self.places:
+            return learned
+        with torch.no_grad():
+            places = full_precision(self.extractor.drawn_at(slots)) * (self.config.sigma * CELL)
+        return torch.cat([places, learned], dim=-1)
 
     def step(self, state: State, action: Int[Tensor, " B"]) -> SlotState:
         state = slot_state(state)
@@ -229,8 +241,8 @@ class HOWM(WorldModel):
         if self.structured is not None:
             loss, logs = self.structured(*slots.chunk(3)[:2], batch.action)
             return loss, logs
-        binding, lifts = self._bind_batch(slots, batch)
-        parts = zip(self._embeddings(slots).chunk(3), lifts, slots.chunk(3), strict=True)
+        embeddings, binding, lifts = self._read_batch(slots, batch)
+        parts = zip(embeddings.chunk(3), lifts, slots.chunk(3), strict=True)
         current, following, negative = (SlotState(z, None, lift, seen) for z, lift, seen in parts)
         predicted = self.step_bound(current, binding.bound_actions(batch.action))
         # Divided by K, the objects that a scene has: dividing by the N rows would shrink the margin as N grows.
@@ -253,22 +265,31 @@ class HOWM(WorldModel):
             loss, logs = loss + reconstruction, logs | more
         return loss, logs
 
-    def _bind_batch(
+    def _read_batch(
         self, slots: Float[Tensor, "B3 S slot"], batch: PictureBatch | SlotBatch
-    ) -> tuple[Binding, tuple[Float[Tensor, "B rows S"], ...]]:
-        """The binding of the current frames, and the lifts of current, next and negative frames.
+    ) -> tuple[Float[Tensor, "B3 S D"], Binding, tuple[Float[Tensor, "B rows S"], ...]]:
+        """All embeddings, the binding of the current frames, and the lifts of current, next and negative frames.
 
         Gradient reaches the binding through bound actions and the identity loss alone, so lifts need none. The rows of
         a lift are the library objects; in a large library, those that act in the episodes of the frames compared.
         """
         current, others = slots[: len(batch)], slots[len(batch) :]
-        if not self.searched or batch.actors is None or batch.negative_actors is None:
-            binding = self.attention(current)
+        if self.searched and batch.actors is not None and batch.negative_actors is not None:
+            acting = torch.unique(batch.action // self.spec.actions_per_object)
+            bound = bind_actors(self.attention, current, others, batch.actors, batch.negative_actors, acting)
+            return self._embeddings(slots), *bound
+        shared = shared_rows(slots) if self.training and self.config.maps == "mlp" else None
+        if shared is None:
+            embeddings, binding = self._embeddings(slots), self.attention(current)
             with torch.no_grad():
-                lifts = lifting(self.attention(others), self.config.lift).chunk(2)
-            return binding, (lifting(binding, self.config.lift), *lifts)
-        acting = torch.unique(batch.action // self.spec.actions_per_object)
-        return bind_actors(self.attention, current, others, batch.actors, batch.negative_actors, acting)
+                lifts = lifting(self.attention(others), self.config.lift)
+        else:
+            rows, index = shared
+            embeddings = select(self._embeddings(rows), index)
+            scores = self.attention.scores(rows)
+            binding = self.attention.of_scores(scores, index[: len(batch)])
+            lifts = lifting(self.attention.of_scores(scores.detach(), index[len(batch) :]), self.config.lift)
+        return embeddings, binding, (lifting(binding, self.config.lift), *lifts.chunk(2))
 
     def _identity_loss(
         self, action: Int[Tensor, " B"], binding: Binding, current: SlotState, following: SlotState

@@ -34,7 +34,8 @@ class HOWMConfig:
     identity_loss_weight: float = 0.0  # of the loss by which a slot that changed must claim to be the object that acted
     margin: float = 1.0
     sigma: float = SIGMA
-    transition: Literal["gnn", "nps"] = "gnn"
+    places: bool = False  # begin embeddings with the place at which the extractor draws a slot, if it says one
+    transition: Literal["gnn", "corrected", "nps"] = "gnn"
     message_warmup: int = 0  # training steps without messages, which then fade in over as many
     background_messages: bool = True  # let the background's slot send and receive messages, as objects do
     rules: int = 4  # of transition=nps
@@ -47,6 +48,8 @@ class HOWMConfig:
         validate(self)
         require_least(self, 1, "hidden", "embedding", "attention", "rules")
         require_positive(self, "margin", "sigma")
+        if self.places:
+            require_least(self, 3, "embedding")  # two are the place
         require_least(self, 0, "identity_loss_weight", "message_warmup", "listed_objects")
         if self.identity_loss_weight and self.compete == "slots":
             raise HowmError(

@@ -7,6 +7,7 @@ from howm.models.howm_config import HOWMConfig
 from howm.models.monet_bm import MONetBM, MONetBMConfig
 from howm.models.presets import (
     ALIGNED_NPS_PRESETS,
+    CSWM_N_PRESETS,
     CSWM_PRESETS,
     HOWM_BY_TRAIT,
     HOWM_FREE_PRESETS,
@@ -18,7 +19,7 @@ from howm.models.presets import (
 from howm.models.registry import Method
 from howm.models.stove import STOVE, STOVEConfig
 
-CSWM_N = Method("cswm-n", "Σ_N-CSWM", "N masks in action order: exact, O(N²)", CSWMN, CSWMConfig, CSWM_PRESETS)
+CSWM_N = Method("cswm-n", "Σ_N-CSWM", "N masks in action order: exact, O(N²)", CSWMN, CSWMConfig, CSWM_N_PRESETS)
 CSWM_K = Method("cswm-k", "Σ_K-CSWM", "K masks, actions by the scene's ids", CSWMK, CSWMConfig, CSWM_PRESETS)
 CSWM_K_CA = Method("cswm-k-ca", "Σ_K-CSWM(CA)", "K masks, all actions to each", CSWMKCopy, CSWMConfig, CSWM_PRESETS)
 CWM_N = Method("cwm-n", "C-WM(N)", "N masks, flat MLPs: no equivariance", CWMN, CSWMConfig, CSWM_PRESETS)

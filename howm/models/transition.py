@@ -1,4 +1,4 @@
-"""Transitions between slot states: message passing (C-SWM), and one MLP over all slots at once (C-WM)."""
+"""Transitions between slot states: message passing (C-SWM), moves that it corrects, one MLP over all slots (C-WM)."""
 
 import torch
 from jaxtyping import Float
@@ -68,13 +68,32 @@ class GNNTransition(nn.Module):
     def _scale(self) -> Tensor | float:
         """The factor of the messages now; a training step is counted.
 
-        Evaluation has the full messages always, so that no checkpoint is chosen for predicting without them.
+        A model is evaluated with the messages that it was last trained with: others would be noise to it.
         """
-        if not self.message_warmup or not self.training:
+        if not self.message_warmup:
             return self.message_scale
         scale = self.message_scale * (self.trained / self.message_warmup - 1).clamp(0, 1)
-        self.trained += 1
+        if self.training:
+            self.trained += 1
         return scale
+
+
+class CorrectedTransition(nn.Module):
+    """All objects first move as if each were alone; a GNN that sees where they would end corrects what is in the way.
+
+    Δ = m + GNN(s + m, [a, m]) with m_i = alone(s_i, a_i). Whether two objects meet is then a question of one distance,
+    the same for all directions, which a GNN on the present state has to learn for each of them.
+    """
+
+    def __init__(self, slot_size: int, action_size: int, hidden: int, message_warmup: int = 0) -> None:
+        super().__init__()
+        self.alone = MLP(slot_size + action_size, hidden, slot_size)
+        self.correct = GNNTransition(slot_size, action_size + slot_size, hidden, message_warmup=message_warmup)
+
+    def forward(self, slots: Float[Tensor, "B S D"], actions: Float[Tensor, "B S A"]) -> Float[Tensor, "B S D"]:
+        move: Tensor = self.alone(torch.cat([slots, actions], dim=-1))
+        correction: Tensor = self.correct(slots + move, torch.cat([actions, move], dim=-1))
+        return move + correction
 
 
 class MLPTransition(nn.Module):

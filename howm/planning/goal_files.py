@@ -94,7 +94,7 @@ def _read(file: h5py.File, about: _About, world: World | None) -> GoalSet:
     for name, array in found.items():
         axes = {"scenes": (count, about.k), "start": (count, about.k), "goal": (count, about.k)}.get(name, (count,))
         if array.shape[: len(axes)] != axes or array.ndim != len(axes) + (name in _KINDS):
-            raise HowmError(f"{name} are {array.shape}, which does not fit to {count} goals of {about.k} objects")
+            raise HowmError(f"{name} are {array.shape}, which does not fit {count} goals of {about.k} objects")
     scenes = read(found["scenes"], np.int64)
     if not count or not _are_scenes(scenes, about.n):
         raise HowmError(f"its scenes are not {about.k} of {about.n} objects for each goal")

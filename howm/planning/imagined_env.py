@@ -17,6 +17,7 @@ from howm.models.world_model import State, WorldModel, device_of, evaluating
 from howm.planning.cost import make_cost
 from howm.planning.imagination import Imagination
 from howm.planning.moves import measure_moves
+from howm.planning.plan import other_objects
 from howm.planning.view import make_view
 
 AT_ONCE = 512  # pictures that are encoded together
@@ -186,6 +187,8 @@ class ImaginedEnv(VectorEnv[Observations, Int[np.ndarray, " envs"], np.ndarray])
     def _toward(self, pictures: Tensor, privileged: Privileged | None) -> Score:
         """1 at the goal, and less by the share of the estimated steps that remain."""
         goals = self._encode(pictures, privileged)
+        for number in np.flatnonzero(other_objects(self.model, self._starts, goals).any(axis=1)):
+            raise HowmError(f"start picture {number} and its goal show different objects; give goals of its scene")
         view = make_view(self.model, self._starts, None)
         moves = measure_moves(Imagination(self.model, len(goals)), view, self._starts, goals)
         cost = make_cost(view, moves, goals)

@@ -130,7 +130,7 @@ def _solve(
     moves = measure_moves(imagination, view, start, goal, strict)
     problem = Problem(imagination, start, make_cost(view, moves, goal))
     found = at_start(problem)
-    hopeless = _other_objects(model, start, goal).any(axis=1) & strict | (moves.actions < 0).all(axis=(1, 2))
+    hopeless = other_objects(model, start, goal).any(axis=1) & strict | (moves.actions < 0).all(axis=(1, 2))
     rows = np.flatnonzero(~np.asarray(hopeless) & np.array([not one.reached for one in found]))
     if len(rows):
         # The cost is read by the number of the goal, so a part of the goals is a problem of its own.
@@ -154,7 +154,7 @@ def _avoided(cost: Cost, surprises: Sequence[Sequence[Surprise]]) -> tuple[froze
     return tuple(found)
 
 
-def _other_objects(model: WorldModel, start: State, goal: State) -> Bool[np.ndarray, "G N"]:
+def other_objects(model: WorldModel, start: State, goal: State) -> Bool[np.ndarray, "G N"]:
     """Objects that only one of two pictures shows, as far as the model can tell."""
     here, there = model.present(start), model.present(goal)
     if here is None or there is None:
@@ -163,11 +163,12 @@ def _other_objects(model: WorldModel, start: State, goal: State) -> Bool[np.ndar
 
 
 def _refuse_other_objects(model: WorldModel, start: State, goal: State) -> None:
-    others = np.flatnonzero(_other_objects(model, start, goal)[0])
+    others = np.flatnonzero(other_objects(model, start, goal)[0])
     if len(others):
         named = ", ".join(str(i) for i in others[:4]) + (", ..." if len(others) > 4 else "")
+        which = f"object {named} is" if len(others) == 1 else f"objects {named} are"
         raise HowmError(
-            f"the goal shows another scene: object {named} is in one of the two pictures only; "
+            f"the goal shows another scene: {which} in one of the two pictures only; "
             "give a goal of the same objects, or strict=False"
         )
 

@@ -68,7 +68,7 @@ def load_reward(path: str | os.PathLike[str]) -> RewardHead:
             if {name: list(one.shape) for name, one in claimed.items()} != {
                 name: one.get_shape() for name, one in found.items()
             }:
-                raise HowmError("its weights do not fit to what it says of them")
+                raise HowmError("its weights do not match its description")
             weights = {name: file.get_tensor(name) for name in found}
     except (SafetensorError, OSError, HowmError, *PARSE_ERRORS) as error:
         raise HowmError(f"{shorten(path)} cannot be read: {shorten(error, 200)}; {REMEDY}") from error

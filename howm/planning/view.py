@@ -98,6 +98,8 @@ class EmbeddingView(View):
 
 def make_view(model: WorldModel, start: State, kind: Kind | None) -> View:
     """Rows of objects where the model has them, unless another view is asked for."""
+    if kind not in (None, "objects", "embedding"):
+        raise HowmError(f"cost must be objects or embedding, got {kind!r}")
     if model.spec is None:
         raise HowmError(f"{type(model).__name__} has no spec, so its actions are unknown; call super().__init__(spec)")
     has_objects = model.objects(start[:1]) is not None

@@ -34,7 +34,7 @@ def write_report(folder: Path, out: Path) -> list[Path]:
     beside = {out.with_suffix(f".{name}"): render for name, render in FORMATS.items()}
     taken = [path for path in beside if path.exists()]
     if taken and not _is_report(out):
-        raise HowmError(f"{taken[0]} is there and not of a report; move it away, or give the page another name")
+        raise HowmError(f"{taken[0]} exists and is not part of a report; move it away, or give the page another name")
     refuse_links(out, *beside)
     results = read_results(folder)
     tables = report_tables(results)

@@ -40,7 +40,7 @@ def find_checkpoint(run: str | os.PathLike[str], which: str = "best") -> Path:
         names = (f"{which}.safetensors", "last.safetensors", MODEL)
         path = next((path / name for name in names if (path / name).is_file()), path)
     if not path.is_file():
-        what = "holds no trained model" if os.path.lexists(path) else "is not there"
+        what = "holds no trained model" if os.path.lexists(path) else "does not exist"
         raise HowmError(f"{run} {what}; give the folder of a run, or a model of the package: {', '.join(shipped())}")
     return path
 
@@ -52,7 +52,7 @@ def find_data(run: Path, record: RunRecord) -> Path:
     if path is None:
         raise HowmError(f"{run} does not say where its data is; give `data=FILE` or `fresh_seed=SEED`")
     if not isinstance(path, str) or not os.path.isfile(path):
-        raise HowmError(f"the data of {run} ({short(path)}) is not there; give `data=FILE` or `fresh_seed=SEED`")
+        raise HowmError(f"the data of {run} ({short(path)}) does not exist; give `data=FILE` or `fresh_seed=SEED`")
     if file_hash(path) != record.data.hash:
         raise HowmError(
             f"{shorten(path)} is not the data that {run} was trained with; give `data=FILE` or `fresh_seed=SEED`"

@@ -30,7 +30,15 @@ from howm.training.costs import Meter
 from howm.training.feed import Feed
 from howm.training.options import FitOptions
 from howm.training.phases import Phase, make_optimizer, plan_phases
-from howm.training.processes import any_process, make_accelerator, mean_over_processes
+from howm.training.processes import (
+    alone,
+    any_process,
+    make_accelerator,
+    mean_over_processes,
+    prepare,
+    release,
+    seed_all,
+)
 from howm.training.saving import Checkpoints, restore_optimizer
 from howm.training.schedule import learning_rate
 
@@ -128,11 +136,13 @@ class Trainer:
             extractor.requires_grad_(phase.name == "represent")
             extractor.eval()  # before anything is computed with it: no noise, no statistics of batches
         trained = torch.compile(phase.module) if phase.config.compile else phase.module
-        self.model, self.optimizer = self.accelerator.prepare(trained, make_optimizer(phase))
+        optimizer = make_optimizer(phase, alone(self.accelerator))
+        self.model, self.optimizer = prepare(self.accelerator, trained, optimizer)
+        self._mode: bool | None = None
 
     def _leave(self) -> None:
         """Take off what training put around a module."""
-        self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
+        release(self.accelerator, self.model)
         if self.raw_model.frozen_extractor is not None:
             self.raw_model.frozen_extractor.requires_grad_(True)
 
@@ -195,7 +205,7 @@ class Trainer:
             chosen[again] = rng.choice(self.transitions.still, int(again.sum()))
         index = self.transitions.index(chosen, rng)
         batch = self._load(self.transitions, index[rank * size : (rank + 1) * size])
-        torch.manual_seed(int(rng.integers(2**31)) + rank)
+        seed_all(int(rng.integers(2**31)) + rank, self.accelerator.device)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.config, self.step - self.phase.begin)
         self._set_training(True)
@@ -212,6 +222,9 @@ class Trainer:
 
     def _set_training(self, training: bool) -> None:
         """A frozen extractor stays as it is used: statistics of batches may not drift, nor noise be drawn."""
+        if training == self._mode:
+            return
+        self._mode = training
         self.model.train(training)
         if self.phase.name == "train" and self.raw_model.frozen_extractor is not None:
             self.raw_model.frozen_extractor.eval()

@@ -1,12 +1,14 @@
 """The phases of training: first an extractor, where one is to be frozen, then the model on its slots."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
 
 from howm.models.world_model import WorldModel
 from howm.runs.config import RunConfig, TrainConfig, refuse_contradiction
+from howm.training.adam import FusedAdam
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,10 @@ def plan_phases(model: WorldModel, config: RunConfig) -> list[Phase]:
     return [first, Phase("train", model, config.train, first.end)]
 
 
-def make_optimizer(phase: Phase) -> torch.optim.Optimizer:
+def make_optimizer(phase: Phase, plain: bool = False) -> torch.optim.Optimizer:
+    """``plain``: of weights that stay on the CPU, at full precision, in one process."""
     weights = [parameter for parameter in phase.module.parameters() if parameter.requires_grad]
     if phase.config.optimizer == "rmsprop":
         return torch.optim.RMSprop(weights, lr=phase.config.lr)
-    return torch.optim.Adam(weights, lr=phase.config.lr, betas=(0.9, phase.config.beta2), fused=True)
+    adam = FusedAdam if plain else partial(torch.optim.Adam, fused=True)
+    return adam(weights, lr=phase.config.lr, betas=(0.9, phase.config.beta2))

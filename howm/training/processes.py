@@ -19,6 +19,34 @@ def make_accelerator(config: TrainConfig) -> Any:
     return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision)
 
 
+def prepare(accelerator: Any, module: Any, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
+    """What the accelerator makes of both; where it is `alone` they stay as they are: what it imports takes seconds."""
+    if alone(accelerator):
+        return module, optimizer
+    prepared: tuple[Any, Any] = accelerator.prepare(module, optimizer)
+    return prepared
+
+
+def release(accelerator: Any, module: Any) -> None:
+    """Take off what `prepare` put around a module."""
+    if not alone(accelerator):
+        accelerator.unwrap_model(module, keep_fp32_wrapper=False)
+
+
+def alone(accelerator: Any) -> bool:
+    """Whether this is one process on the CPU, at full precision."""
+    cpu = accelerator.device.type == "cpu" and accelerator.mixed_precision == "no"
+    return bool(cpu and accelerator.num_processes == 1)
+
+
+def seed_all(seed: int, device: torch.device) -> None:
+    """`torch.manual_seed`, which on the CPU alone need not look for other devices."""
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
 def any_process(accelerator: Any, flag: bool) -> bool:
     """Whether the flag is set in any process."""
     if accelerator.num_processes == 1:

@@ -25,7 +25,7 @@ from howm.worlds.world import Actions, Scenes, States, World
 
 Contact = Literal["block", "slide", "overlap", "push", "team"]
 ROUNDING = 1e-6  # of a step
-AT_ONCE = 4_000  # moves: their arrays stay in cache
+AT_ONCE = 2_000  # moves: their arrays stay in cache
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,10 @@ class BoxWorld(World, ABC):
         silhouette("square", "large", self._cell)  # refuses objects that are too small to draw
         if not 0 < self.step_size < 1:
             raise HowmError(f"step_size must be between 0 and 1, got {self.step_size}")
-        if self.turn and (self.kind != "rush_hour" or 360 % self.turn or (self.space == "grid" and self.turn % 90)):
-            raise HowmError(f"turn must divide 360 and turn cars (by 90 on a grid), got {self.turn}")
+        if self.turn < 0 or (self.turn and 360 % self.turn):
+            raise HowmError(f"turn must be degrees that divide 360, or 0, got {self.turn}")
+        if self.turn and (self.kind != "rush_hour" or (self.space == "grid" and self.turn % 90)):
+            raise HowmError(f"only cars turn (kind=rush_hour), and by 90 on a grid; set turn to 0, got {self.turn}")
         if self.turn % 90 and self.contact not in ("block", "overlap"):
             raise HowmError(f"contact={self.contact} needs moves along the axes; set turn to 0, 90 or 180")
 
@@ -180,8 +182,9 @@ class BoxWorld(World, ABC):
         """The objects as boxes for a move north, east, south or west (0-3) in each row."""
         grid = self.space == "grid"
         sideways, sign = direction % 2 == 1, np.where((direction == 1) | (direction == 2), 1.0, -1.0)
-        down, right = position[..., 0].T + 0.5 * grid, position[..., 1].T + 0.5 * grid
-        half, kind = self.half[scenes].T, self.object_classes[scenes].T
+        down, right = (np.ascontiguousarray(position[..., axis].T) + 0.5 * grid for axis in range(2))
+        ids = np.ascontiguousarray(scenes.T)
+        half, kind = self.half[ids], self.object_classes[ids]
         sides = np.array(self.cells if grid else self.size) / (1 if grid else self._unit)
         side = np.where(sideways, sides[1], sides[0])
         return Boxes(
@@ -192,7 +195,7 @@ class BoxWorld(World, ABC):
             solid=kind != GHOST,
             mobile=kind != FIXED,
             pushable=kind == MOVABLE,
-            team=self.object_teams[scenes].T,
+            team=self.object_teams[ids],
         )
 
     def _move(

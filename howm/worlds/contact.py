@@ -43,7 +43,8 @@ class Boxes:
 
     def ordered(self, order: Integer[np.ndarray, "K R"]) -> "Boxes":
         """The same boxes in another order of the objects of each row."""
-        return Boxes(*(np.take_along_axis(values, order, axis=0) for values in vars(self).values()))
+        flat = order * order.shape[1] + np.arange(order.shape[1])  # numpy takes flat indices faster than pairs
+        return Boxes(*(values.take(flat) for values in vars(self).values()))
 
 
 def _alone(distance: Float[np.ndarray, "K R"]) -> Displacements:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Integer, Num
+from jaxtyping import Bool, Float, Integer, Num
 
 from howm.errors import HowmError, require_int
 from howm.worlds.grid import Grid, random_walk
@@ -129,6 +129,10 @@ class GridWorld(World):
     def positions(self, scenes: Scenes, state: States) -> Integer[np.ndarray, "E K 2"]:
         """Row and column of each object's cell."""
         return self.board.positions(state[..., 0].astype(np.int64))
+
+    def visible(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K"]:
+        """All of every object: no two share a cell."""
+        return np.ones(scenes.shape)
 
     @property
     def object_colours(self) -> list[tuple[int, int, int]]:

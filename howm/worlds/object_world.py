@@ -81,6 +81,8 @@ class ObjectWorld(BoxWorld):
     def state_at(self, positions: Num[np.ndarray, "E K 2"]) -> States | None:
         if self.turn or self._has_look:
             return None
+        if self.space == "grid" and positions.dtype.kind not in "iu":
+            raise HowmError(f"positions={positions.tolist()} are not rows and columns of cells; give integers")
         return positions.astype(np.int64 if self.space == "grid" else np.float64)
 
     def pixel_positions(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K 2"]:
@@ -136,10 +138,9 @@ class ObjectWorld(BoxWorld):
         return np.asarray(seen / np.maximum(whole, 1))
 
     def info(self, scenes: Scenes, state: States) -> dict[str, np.ndarray]:
-        info: dict[str, np.ndarray] = {"visible": self.visible(scenes, state)}
-        if self.kind == "rush_hour":
-            info["headings"] = (90 * self._headings[scenes] + self.turn * self.turns_of(state)) % 360
-        return info
+        if self.kind == "shapes":
+            return {}
+        return {"headings": (90 * self._headings[scenes] + self.turn * self.turns_of(state)) % 360}
 
 
 def _mixed(words: Integer[np.ndarray, "E words"]) -> Integer[np.ndarray, " E"]:

@@ -157,6 +157,9 @@ class ManySizes(World):
         positions: np.ndarray | None = self._by_size(scenes, self.world.pixel_positions, state, axis=1)
         return positions
 
+    def state_at(self, positions: Num[np.ndarray, "E K 2"]) -> States | None:
+        return self.world.state_at(positions)
+
     def visible(self, scenes: Scenes, state: States) -> Float[np.ndarray, "E K"] | None:
         """Of an object that is not there, nothing."""
         visible: np.ndarray | None = self._by_size(scenes, self.world.visible, state, axis=1)

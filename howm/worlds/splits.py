@@ -25,8 +25,10 @@ ENUMERABLE = 100_000  # scenes: beyond as many, they are drawn instead of listed
 DRAWS = 200_000  # at most, until a set counts as too rare to be found
 
 
-def default_split(world: World) -> SplitKind:
-    """The split of a world for which none is asked: scenes, or linked where objects change."""
+def default_split(world: World, eval_k: range | None = None) -> SplitKind:
+    """The split of a world for which none is asked: scenes, linked where objects change, or larger-k."""
+    if eval_k is not None:
+        return "larger-k"
     return "linked" if world.change_rate else "scenes"
 
 
@@ -42,7 +44,7 @@ def make_split(
     if kind not in ("scenes", "larger-k", *KINDS):
         raise HowmError(f"unknown split {kind!r}; choose one of scenes, larger-k, {', '.join(KINDS)}")
     if (kind == "larger-k") != (eval_k is not None):
-        raise HowmError("the split larger-k, and no other, needs the sizes of its evaluation scenes (eval_k)")
+        raise HowmError("eval_k, sizes of evaluation scenes, goes with the split larger-k alone; give both or none")
     if eval_k is not None:
         larger = eval_k if isinstance(eval_k, range) else range(eval_k, eval_k + 1)
         return _split_larger(n, sizes, larger, seed, **options)
@@ -82,7 +84,7 @@ def _split_one_size(kind: SplitKind, n: int, k: int, largest: int, seed: int, **
     if kind == "scenes":
         return seeded_split(n, k, seed, **options)
     if options.pop("consecutive", False):
-        raise HowmError(f"consecutive scenes are of the split scenes, not of {kind}; leave one of them out")
+        raise HowmError(f"the option consecutive belongs to the split scenes, not to {kind}; leave one of them out")
     if not 1 < k < n:
         raise HowmError(
             f"the split {kind} needs 2 or more objects in a scene and more in the library, got k={k}, n={n}"

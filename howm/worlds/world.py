@@ -231,7 +231,7 @@ class World(ABC):
         return sigma.actions(actions, per_object=self.actions_per_object)
 
     def info(self, scenes: Scenes, state: States) -> dict[str, np.ndarray]:
-        """What an environment's info says of these states beside ids and positions, in new arrays of E rows."""
+        """What infos say of these states beside ids, positions and visible shares, in new arrays of E rows."""
         return {"state": state.copy()}
 
     def violations(self, scenes: Scenes, state: States) -> list[str]:

@@ -249,7 +249,7 @@ def test_import_says_what_is_violated(data, tmp_path):
         (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "-1"], ["'-1'", "minutes"]),
         (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "0"], ["'0'", "minutes"]),
         (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r", "--minutes", "nan"], ["'nan'", "minutes"]),
-        (["eval", "nowhere"], ["nowhere is not there", "howm-shapes-n10, howm-shapes-n30"]),
+        (["eval", "nowhere"], ["nowhere does not exist", "howm-shapes-n10, howm-shapes-n30"]),
         (["eval", "howm-shapes-n10"], ["does not say where its data is", "--data FILE or --fresh-seed"]),
         (["compare", "howm-shapes-n10"], ["two models or more"]),
         (["compare", "a", "b", "-o", "page.txt"], ["page.txt", ".html"]),
@@ -266,7 +266,7 @@ def test_bad_usage_is_one_line_and_leaves_nothing(arguments, words, tmp_path):
     ("arguments", "words"),
     [
         (["train", "--method", "cswm-n", "--data", "x.h5", "--out", "r"], ["x.h5"]),
-        (["eval", "nowhere"], ["nowhere is not there"]),
+        (["eval", "nowhere"], ["nowhere does not exist"]),
         (["compare", "howm-shapes-n10"], ["two models or more"]),
         (["sweep", "status", "nowhere"], ["nowhere is not the folder of a sweep"]),
         ([], ["COMMAND"]),

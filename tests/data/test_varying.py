@@ -112,9 +112,9 @@ def test_a_change_that_moves_another_object_is_a_violation():
         (["-k", "1-3"], "need 2 or more"),
         (["-k", "5-8"], "fewer than the n=8"),
         (["-k", "3-5", "--eval-k", "5-6"], "evaluates on larger ones"),
-        (["--split", "larger-k"], "needs the sizes of its evaluation scenes"),
-        (["--eval-k", "6", "--split", "pairs"], "larger-k, and no other"),
-        (["--split", "pairs", "--consecutive"], "not of pairs"),
+        (["--split", "larger-k"], "larger-k alone"),
+        (["--eval-k", "6", "--split", "pairs"], "larger-k alone"),
+        (["--split", "pairs", "--consecutive"], "not to pairs"),
         (["--contact", "push"], "unknown setting contact"),
     ],
 )

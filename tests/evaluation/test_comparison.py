@@ -112,7 +112,7 @@ def test_the_command_prints_a_table_json_and_a_page(study, tmp_path, capsys):
     runs = [str(study / f"run{seed}") for seed in (0, 1)]
     assert main(["compare", *runs, "--steps", "1", "5", "--json", "-o", str(page)]) == 0
     said = capsys.readouterr()
-    plain, path = said.out.splitlines()
+    path, plain = said.out.splitlines()
     assert path == str(page)
     assert json.loads(plain)["names"] == ["run0", "run1"]
     assert "80 queries of 10 scenes: the evaluation episodes of data.h5" in said.err
@@ -144,7 +144,7 @@ def test_what_cannot_be_compared_is_one_line(study, tmp_path, capsys):
         ([results[0], tmp_path / "other.json"], "were evaluated with different queries; evaluate both again"),
         ([study / "run0", study / "run0"], "is given twice"),
         ([study / "run0", "howm-shapes-n10"], "were trained in different worlds"),
-        ([study / "run0", "nowhere"], "nowhere is not there"),
+        ([study / "run0", "nowhere"], "nowhere does not exist"),
     ):
         assert main(["compare", *map(str, models)]) == 2
         (line,) = capsys.readouterr().err.splitlines()

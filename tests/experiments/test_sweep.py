@@ -84,7 +84,7 @@ def test_methods_and_variants_are_chosen_by_name():
         ({"steps": (0,)}, "steps"),
         ({"n": ()}, "value of n"),
         ({"methods": ()}, "methods or variants"),
-        ({"variants": (Variant("howm", "howm"),)}, "howm stands twice"),
+        ({"variants": (Variant("howm", "howm"),)}, "howm appears twice"),
         ({"settings": ("train.steps",)}, "train.steps"),
         ({"settings": ("model.hidden=0",)}, r"model\.hidden must be 1 or more, got 0"),
         ({"settings": ("trian.steps=5",)}, "trian.steps=5"),
@@ -107,27 +107,30 @@ def test_a_setting_is_for_the_methods_that_have_its_key():
     assert runs["cswm-n"].model.features == 8
 
 
-def test_finished_cells_are_skipped_and_failed_ones_retried(tmp_path):
-    sweep = Sweep(tmp_path, small())
-    first, second = sweep.config.runs()
+def test_finished_cells_are_skipped_and_failed_and_outdated_ones_retried(tmp_path):
+    broken = Sweep(tmp_path, small(methods=("cwm-n",), settings=(*SETTINGS, "train.lr=1e30")))
+    (second,) = broken.config.runs()
+    assert broken.execute(second) == "failed"
+    failed = broken.result(second)
+    assert "Try a lower train.lr than 1e+30" in failed.failure.reason
+    assert (failed.failure.stage, failed.scores) == ("train", {})
+    assert broken.open_runs() == [second]
+
+    sweep = Sweep(tmp_path, small(methods=("cswm-n", "cwm-n")))
+    first = sweep.config.runs()[0]
+    old = result("cswm-n", n=5, references=60, evaluation_version=EVALUATION_VERSION - 1)
+    write_result(result_from_json(old, "a result"), sweep.result_path(first))
+    sweep.begin()  # other settings of an outdated result do not matter, either
+    assert (sweep.open_runs(), sweep.status(first)) == ([first, second], "waiting")
     recorder = Recorder()
     assert run_local(sweep, sweep.open_runs(), 2, recorder) == {first: "ok", second: "ok"}
-    assert sorted(recorder.heard) == [("cswm-n", "ok"), ("howm", "ok")]
+    assert sorted(recorder.heard) == [("cswm-n", "ok"), ("cwm-n", "ok")]
     assert str(sweep.overview()) == "2 ok"
     assert sweep.open_runs() == []
     assert len(list((tmp_path / "data").iterdir())) == 1
-    result = sweep.result(first)
-    assert (result.status, result.method, result.references, result.threads) == ("ok", "cswm-n", 60, 1)
-
-    broken = Sweep(tmp_path, small(methods=("cwm-n",), settings=(*SETTINGS, "train.lr=1e30")))
-    (run,) = broken.config.runs()
-    assert broken.execute(run) == "failed"
-    failed = broken.result(run)
-    assert "Try a lower train.lr than 1e+30" in failed.failure.reason
-    assert (failed.failure.stage, failed.scores) == ("train", {})
-    assert broken.open_runs() == [run]
-    mended = Sweep(tmp_path, small(methods=("cwm-n",)))
-    assert mended.execute(run) == "ok"
+    found = sweep.result(first)
+    assert (found.status, found.method, found.references, found.threads) == ("ok", "cswm-n", 60, 1)
+    assert found.evaluation_version == EVALUATION_VERSION
 
 
 def test_a_cell_over_its_memory_limit_is_recorded_and_tried_again_with_more(tmp_path):
@@ -351,18 +354,6 @@ def test_results_of_another_sweep_count_only_if_they_are_what_is_asked_for(tmp_p
     sweep.result_path(run).write_text("{")
     with pytest.raises(HowmError, match="is not JSON"):
         sweep.open_runs()
-
-
-def test_results_of_an_older_evaluation_are_made_again(tmp_path):
-    sweep = Sweep(tmp_path, small(methods=("cswm-n",)))
-    (run,) = sweep.config.runs()
-    old = result("cswm-n", n=5, references=60, evaluation_version=EVALUATION_VERSION - 1)
-    write_result(result_from_json(old, "a result"), sweep.result_path(run))
-    sweep.begin()  # other settings of an outdated result do not matter, either
-    assert (sweep.open_runs(), sweep.status(run)) == ([run], "waiting")
-    assert sweep.execute(run) == "ok"
-    assert sweep.result(run).evaluation_version == EVALUATION_VERSION
-    assert sweep.open_runs() == []
 
 
 def test_what_a_sweep_wrote_down_can_be_given_again(tmp_path):

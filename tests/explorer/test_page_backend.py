@@ -112,7 +112,7 @@ def test_the_page_runs_its_own_scripts_only(data):
     [
         ("howm-rush_hour-n20", "page.txt", None, "ends in .html"),
         ("howm-rush_hour-n20", "page.html", [40], "scenes of 40 objects cannot be played"),
-        ("nowhere", "page.html", None, "nowhere is not there"),
+        ("nowhere", "page.html", None, "nowhere does not exist"),
     ],
 )
 def test_what_cannot_be_exported_is_said_and_nothing_is_written(run, name, sizes, words, tmp_path):
@@ -132,7 +132,7 @@ def test_other_files_are_not_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--sizes", "5"], "--sizes 5 is of an exported page"),
+        (["--sizes", "5"], "--sizes 5 is for an exported page"),
         (["--export", "page.html", "--data", "some.h5"], "leave out --data"),
         (["--export", "page.html", "--sizes", "many"], "must be an integer of 1 or more"),
     ],

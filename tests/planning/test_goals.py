@@ -158,6 +158,6 @@ def test_bad_files_are_one_line(tmp_path):
 
     assert "do not fit" not in changed("goal", np.zeros_like(goals.goal))  # all on one cell
     assert "share a cell" in changed("goal", np.zeros_like(goals.goal))
-    assert "does not fit to 8 goals of 4 objects" in changed("start", goals.start[:5])
+    assert "does not fit 8 goals of 4 objects" in changed("start", goals.start[:5])
     assert "not 4 of 8 objects" in changed("scenes", goals.scenes + 5)
     assert "fewer than 0" in changed("optimal", goals.optimal - 99)

@@ -137,6 +137,8 @@ def test_bad_input_is_one_line(model, pictures):
         howm.ImaginedEnv(model, pictures[..., 0], upper_left)
     with pytest.raises(howm.HowmError, match="one for each of 6 start pictures, got 2"):
         howm.ImaginedEnv(model, pictures, pictures[:2])
+    with pytest.raises(howm.HowmError, match="start picture 0 and its goal show different objects"):
+        howm.ImaginedEnv(model, pictures, pictures[::-1])
     with pytest.raises(howm.HowmError, match="task must be a goal picture"):
         howm.ImaginedEnv(model, pictures, "line_up")
     with pytest.raises(howm.HowmError, match="observation must be embedding or pictures"):

@@ -144,8 +144,12 @@ class Pixels(howm.WorldModel):
 def test_bad_input_is_one_line(model, world):
     scenes = np.array([[0, 1, 2, 3, 4], [0, 1, 2, 3, 5]])
     start, other = world.render(scenes, world.reset(scenes, np.random.default_rng(0)))
-    with pytest.raises(howm.HowmError, match=r"another scene: object 4, 5 is in one of the two pictures only"):
+    with pytest.raises(howm.HowmError, match=r"another scene: objects 4, 5 are in one of the two pictures only"):
         howm.plan(model, start, other)
+    with pytest.raises(howm.HowmError, match=r"another scene: .* only"):
+        howm.plan(model, start, np.zeros_like(start))
+    with pytest.raises(howm.HowmError, match=r"cost must be objects or embedding, got 'slots'"):
+        howm.plan(model, start, start, cost="slots")
     with pytest.raises(howm.HowmError, match=r"the goal has 40x50 pixels, the picture 50x50"):
         howm.plan(model, start, start[:40])
     with pytest.raises(howm.HowmError, match=r"pictures must have 50x50 pixels, got 40x40"):

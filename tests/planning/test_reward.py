@@ -111,7 +111,7 @@ def test_bad_files_are_one_line(head, tmp_path):
     for changes, words in (
         ({"version": 9}, "version 9"),
         ({"size": 10**9}, "must be in 1-"),
-        ({"n": 11}, "do not fit"),
+        ({"n": 11}, "do not match its description"),
         ({"task": {"name": "os:system"}}, "is not one of"),
         ({"more": 1}, "unknown key more"),
     ):

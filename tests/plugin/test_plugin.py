@@ -21,9 +21,9 @@ SHORT = tuple(
     for phase in ("train", "represent")
     for setting in ("steps=2", "batch=256", "check_every=2", "log_every=2", "warmup=0")
 )
-# Each command in a process that knows of none before; howm and torch are imported once.
+# Each command in a process that knows of none before; what all of them import is imported once.
 SHELL = """
-import json, os, sys, torch, howm.cli.main
+import json, os, sys, accelerate, matplotlib.pyplot, scipy.optimize, torch._dynamo, howm.cli.main
 sys.path = [place for place in sys.path if place]  # as the script `howm` has it: without the current folder
 for words in json.load(sys.stdin):
     print("$ howm", *words, flush=True)

@@ -79,7 +79,7 @@ def test_nothing_is_written_through_a_link_of_a_folder(tmp_path):
     folder = hostile_folder(tmp_path / "folder")
     for name in ("report.html", "report.csv"):
         (folder / name).symlink_to(thesis)
-        with pytest.raises(HowmError, match=r"link|not of a report"):
+        with pytest.raises(HowmError, match=r"link|not part of a report"):
             write_report(folder, folder / "report.html")
         (folder / name).unlink()
     (folder / "results.json").symlink_to(tmp_path / "new")

@@ -368,7 +368,7 @@ def test_files_that_are_not_of_a_report_are_kept(page, folder, tmp_path, capsys)
     before = sorted(tmp_path.iterdir())
     assert main(["report", str(folder), "-o", str(tmp_path / "notes.html")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"{tmp_path / 'notes.md'} is there and not of a report; move it away, or give the page another name" in line
+    assert f"{tmp_path / 'notes.md'} exists and is not part of a report; move it away" in line
     assert sorted(tmp_path.iterdir()) == before
     assert (tmp_path / "notes.md").read_text() == "my notes"
 

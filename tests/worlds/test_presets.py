@@ -10,6 +10,8 @@ from gymnasium.utils.env_checker import check_env
 from PIL import Image
 
 from howm.cli.main import main
+from howm.data.dataset import Amounts, make_dataset
+from howm.errors import HowmError
 from howm.worlds.check import check_world
 from howm.worlds.envs.registration import env_id, register_envs
 from howm.worlds.registry import WORLDS
@@ -52,6 +54,37 @@ def test_infos_tell_where_objects_are_and_how_much_of_them_can_be_seen():
     assert (shown == 2).sum() > (shown == 5).sum() > 0
     assert shown[0, 0] == -1
     assert set(np.unique(shown)) <= {-1, *scene}
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_impossible_arrangements_are_one_clear_error(name):
+    env = gym.make(env_id(name))
+    _, before = env.reset(seed=0)
+    scene = before["object_ids"][before["object_ids"] >= 0].tolist()
+    space = getattr(env.unwrapped.world, "space", "grid")
+    outside, fractions = [[9, 9]] * len(scene), [[0.3, 0.3]] * len(scene)
+    wrong = [outside, [[float("nan")] * 2] * len(scene)]
+    if space == "grid" or env.unwrapped.world.contact != "overlap":
+        wrong.append(fractions)  # which are no cells, or one place for all
+    for places in wrong:
+        with pytest.raises(HowmError, match=r"cells|cannot be at"):
+            env.reset(options={"scene": scene, "positions": places})
+    _, after = env.reset(options={"scene": scene, "positions": before["positions"][: len(scene)].tolist()})
+    np.testing.assert_array_equal(after["positions"], before["positions"])
+    np.testing.assert_array_equal(after["object_ids"], before["object_ids"])
+    assert after["visible"].shape == before["object_ids"].shape
+
+
+def test_the_sizes_of_evaluation_scenes_make_the_split_larger_k():
+    env = gym.make("howm/Shapes-v0", k="3-4", eval_k="5-6", split="eval")
+    sizes = {int((env.reset(seed=seed)[1]["object_ids"] >= 0).sum()) for seed in range(20)}
+    assert sizes == {5, 6}
+    assert make_dataset("shapes", k=3, eval_k=5, amounts=Amounts(200, 2, 10, 2)).split.kind == "larger-k"
+
+
+def test_an_environment_says_which_seeds_it_has():
+    with pytest.raises(HowmError, match="library_seed, split_seed"):
+        gym.make("howm/Free-v0", seed=3)
 
 
 def test_objects_of_an_environment_change_within_its_scenes_and_absent_ones_are_masked():

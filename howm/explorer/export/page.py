@@ -43,7 +43,7 @@ def export_page(
     if path.suffix != ".html":
         raise HowmError(f"{path} is not the name of a page; give one that ends in .html")
     if path.is_file() and not _is_page(path):
-        raise HowmError(f"{path} is there and is not a page of the explorer; move it away, or choose another name")
+        raise HowmError(f"{path} exists and is not a page of the explorer; move it away, or choose another name")
     page = render_page(page_data(open_stage(run, against, world=world), sizes, report))
     with atomic_write(path) as temporary:
         temporary.write_text(page, encoding="utf-8", newline="\n")

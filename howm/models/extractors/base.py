@@ -26,6 +26,7 @@ class Extractor(nn.Module, ABC):
     any_scene_size: bool = False  # whether no weight depends on the number of objects in a scene
     trains_on_pairs: bool = False  # whether forward gets pictures and then, as many, those that follow them
     assumed_cell: int | None = None  # the side in pixels of the cells that objects are assumed to lie in, if any
+    knows_places: bool = False  # whether `drawn_at` says something
     layout: SlotLayout | None = None  # where slots keep code and position, if they say what and where
 
     @abstractmethod
@@ -48,6 +49,10 @@ class Extractor(nn.Module, ABC):
     @abstractmethod
     def draw(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B H W 3"]:
         """The picture that the slots stand for, in 0-1."""
+
+    def drawn_at(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b 2"]:
+        """The row and column, in cells from the centre of the picture, at which each slot is drawn."""
+        raise NotImplementedError
 
     def track(self, pictures: Tensor) -> Float[Tensor, "B S D"] | None:
         """The slots of the last of some frames (B, T, height, width, 3), with what earlier ones showed; None of an

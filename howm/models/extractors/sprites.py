@@ -35,6 +35,8 @@ class SpriteDecoder(nn.Module):
 class SpriteExtractor(CellExtractor):
     """Extractors that decode what and where."""
 
+    knows_places: bool = True
+
     def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
         super().__init__(spec, config)
         self.position = nn.Parameter(torch.randn(spec.cells, config.features))
@@ -43,6 +45,13 @@ class SpriteExtractor(CellExtractor):
     def located(self, pictures: Tensor) -> Float[Tensor, "B cells features"]:
         """What is in each cell, and where that cell is."""
         return torch.relu(self.features(pictures)) + self.position
+
+    def drawn_at(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b 2"]:
+        columns = self.spec.width // self.spec.grid_pixels
+        cells = torch.arange(self.spec.cells, device=slots.device)
+        at = torch.stack([cells // columns, cells % columns], dim=1).to(slots.dtype)
+        where: Tensor = torch.softmax(self.sprite_decoder.where(slots), dim=-1)
+        return where @ (at - at.mean(dim=0))
 
     def draw_cells(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B cells values"]:
         return self.sprite_decoder.compose(*self.sprite_decoder(slots[:, :-1]))

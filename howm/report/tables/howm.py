@@ -24,7 +24,7 @@ from howm.runs.result import RunResult
 
 def howm_table(results: Results) -> Table:
     """HOWM in full: long rollouts, the worst seed, the gap, and what the ground truth says of slots and bindings."""
-    steps = (*STEPS, "50")
+    steps = (*STEPS, "50", "100")
     columns = (
         *(Column("world"), Column("N"), Column("seeds"), Column("paper, 5 steps")),
         *steps_of("hard pool", steps),

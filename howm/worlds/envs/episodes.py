@@ -14,7 +14,7 @@ from howm.worlds.registry import make_world
 from howm.worlds.scene_set import SceneSet
 from howm.worlds.scenes import SceneSplit
 from howm.worlds.sizes import ManySizes, read_sizes
-from howm.worlds.splits import SplitKind, make_split
+from howm.worlds.splits import SplitKind, default_split, make_split
 from howm.worlds.tasks import Task, make_task
 from howm.worlds.world import World
 
@@ -35,7 +35,7 @@ class Settings(TypedDict, total=False):
     split: str  # scenes of an episode: "train", "eval", or "all": any k of the n objects, in the split or not
     split_seed: int  # the seed of `howm data make` that makes the same split
     split_kind: SplitKind | None  # its --split
-    eval_k: int | str | range | None  # its --eval-k
+    eval_k: int | str | range | None  # its --eval-k, which makes the split larger-k
     segmentation: bool  # whether infos say of every pixel which library object it shows, or -1
     reward_fn: "Reward | None"  # a task, its name, or a function; without one, rewards are 0
 
@@ -44,10 +44,12 @@ def read_world(world: str | World, settings: dict[str, Any], shared_keys: Iterab
     """The world that an environment shows, made of its settings where it is named, and what is left of them."""
     shared = {key: settings.pop(key) for key in list(settings) if key in shared_keys}
     if isinstance(world, str):
+        if "seed" in settings:
+            raise HowmError("an environment has no seed of its own; give library_seed, split_seed or reset(seed=...)")
         seed = require_int("library_seed", settings.pop("library_seed", 0), 0)
         world = make_world(world, settings.pop("n", 10), seed, **settings)
     elif settings:
-        raise HowmError(f"{', '.join(settings)} cannot be changed of a world that is given; make another world")
+        raise HowmError(f"{', '.join(settings)} cannot be changed in a world that is made already; make another one")
     return world, cast(Settings, shared)
 
 
@@ -74,12 +76,12 @@ class _Episodes:
         self.reward_fn: RewardFn | None = reward_fn if callable(reward_fn) else None
         self.task = None if reward_fn is None or callable(reward_fn) else make_task(reward_fn)
         self.change_rate = world.change_rate
-        kind: SplitKind = split_kind or ("linked" if world.change_rate else "scenes")
         split_seed = require_int("split_seed", split_seed, 0)
         # "all" must not make a split: some n and k (any k=1) have scenes but no split that covers the library.
         self.allowed: SceneSet | None = None
         if split != "all":
             larger = None if eval_k is None else read_sizes(eval_k)
+            kind = split_kind or default_split(world, larger)
             self.allowed = _make_split(kind, world.n, self.sizes, split_seed, larger).scenes(split)
             self.sizes = self.allowed.sizes
         k = self.sizes[-1]
@@ -113,16 +115,16 @@ class _Episodes:
         scene, placed = self._read_options(options or {})
         for row in rows:
             rng = rngs[row]
+            ids = np.full_like(self.ids[row], -1)
             if scene is not None:
-                self.ids[row] = -1
-                self.ids[row, : len(scene)] = scene
+                ids[: len(scene)] = scene
             elif self.scenes is not None:
-                self.ids[row] = self.scenes[rng.integers(len(self.scenes))]
+                ids = self.scenes[rng.integers(len(self.scenes))]
             else:
                 k = self.sizes[0] if len(self.sizes) == 1 else int(rng.integers(self.sizes[0], self.sizes[-1] + 1))
-                self.ids[row] = -1
-                self.ids[row, :k] = self._draw_scene(k, rng)
-            state = self._draw_state(self.ids[[row]], rng) if placed is None else placed
+                ids[:k] = self._draw_scene(k, rng)
+            state = self._draw_state(ids[None], rng) if placed is None else self._check_possible(ids, placed)
+            self.ids[row] = ids
             if self.state.shape[2:] != state.shape[1:]:  # the first reset shows what a state of this world is
                 self.state = np.zeros((*self.ids.shape, state.shape[1]), dtype=state.dtype)
             self.state[row] = 0
@@ -214,7 +216,7 @@ class _Episodes:
             if given is None and options.keys() & {"positions", "state"}:
                 raise HowmError("scenes differ in size here; give the option scene with positions or state")
             k = len(given) if isinstance(given, Sequence | np.ndarray) and len(given) in self.sizes else k
-        order = np.arange(k)
+        order = np.arange(k)  # of the objects as given
         if given is not None:
             ids = _read_array(given, (k,))
             if ids is None or ids.dtype.kind not in "iu" or len(set(ids.tolist()) & set(range(n))) < k:
@@ -238,9 +240,12 @@ class _Episodes:
         state = _read_array(given, usual.shape)
         if state is None or not np.can_cast(state.dtype, usual.dtype, "same_kind"):
             raise HowmError(f"state={given!r} is not {usual.dtype} numbers of shape {usual.shape}")
-        state = np.asarray(state[order], dtype=usual.dtype)
-        for violation in self.world.violations(ids[None], state[None]):
-            raise HowmError(f"state={given!r} is impossible: {violation}")
+        return np.asarray(state[order], dtype=usual.dtype)
+
+    def _check_possible(self, ids: Integer[np.ndarray, " K"], state: Num[np.ndarray, "k F"]) -> Num[np.ndarray, "k F"]:
+        """A state that was given, if objects of these ids can be in it."""
+        for violation in self.world.violations(ids[None, : len(state)], state[None]):
+            raise HowmError(f"the objects {ids[: len(state)].tolist()} cannot be at {state.tolist()}: {violation}")
         return state
 
 
@@ -262,8 +267,8 @@ def describe(
     info: Info = {"object_ids": ids.copy(), "action_mask": present.repeat(world.actions_per_object, axis=1)}
     if segmentation:
         info["segmentation"] = _segmentation(world, ids, state)
-    positions = world.positions(ids, state)
-    return info | ({} if positions is None else {"positions": positions}) | world.info(ids, state)
+    told = {"positions": world.positions(ids, state), "visible": world.visible(ids, state)}
+    return info | {name: value for name, value in told.items() if value is not None} | world.info(ids, state)
 
 
 def _segmentation(

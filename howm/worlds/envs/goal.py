@@ -52,7 +52,9 @@ class GoalEpisodes(_Episodes):
                 raise HowmError("a goal belongs to a scene; give the option scene as well")
             names = {"goal": "state", "goal_positions": "positions"}
             described = {"scene": options["scene"]} | {names[name]: value for name, value in given.items()}
-            wanted = self._read_options(described)[1]
+            ids, wanted = self._read_options(described)
+            if ids is not None and wanted is not None:
+                self._check_possible(ids, wanted)
         self.shown[rows] = self.world.render(self.ids[rows], self.state[rows])
         for row in rows.tolist():
             self.goals[row] = self._draw_goal(row, rngs[row]) if wanted is None else self._picture(row, wanted)

@@ -18,9 +18,9 @@ class WorldEnv(gym.Env[Any, np.int64]):
     ``reset(options={"scene": ids, "positions": rows_and_columns})`` chooses either; the scene may be outside the split.
     ``"state"`` instead of positions is for any world. Infos have ``object_ids`` (ascending), ``action_mask``, ``moved``
     (the state has changed), ``absent`` (the last action was of an object not in the scene: nothing happens), where
-    the world tells ``positions``, and what it adds, by default its ``state``. Where scenes differ in size, ids are
-    filled up with -1; where objects change, ``changed`` says when. Episodes end by a time limit, or, where
-    ``reward_fn`` names a task (see `tasks`), when it is done; then ``is_success`` is true.
+    the world tells ``positions`` and the ``visible`` share of each object, and what it adds, by default its ``state``.
+    Where scenes differ in size, ids are filled up with -1; where objects change, ``changed`` says when. Episodes end by
+    a time limit, or, where ``reward_fn`` names a task (see `tasks`), when it is done; then ``is_success`` is true.
     """
 
     metadata = METADATA
