@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 OUT ?= out
 RUNS ?= runs
 RESULTS ?= results
-QUICK ?= represent.steps=800 train.steps=4000
 
 .PHONY: install-all quickstart test test-slow test-ray test-browser fuzz torture cheats trust-short lint docs bench table sweep \
 	planning planning-baselines clean
@@ -30,7 +29,7 @@ quickstart: $(VENV)/.installed
 	$(BIN)/howm data make --world shapes -n 10 -k 5 --force -o $(OUT)/shapes-n10.h5
 	$(BIN)/howm data check $(OUT)/shapes-n10.h5
 	$(BIN)/howm data show $(OUT)/shapes-n10.h5 --part eval -o $(OUT)/episode.png
-	$(BIN)/howm train --method howm --data $(OUT)/shapes-n10.h5 --out $(OUT)/howm --resume --set $(QUICK)
+	$(BIN)/howm train --method howm --data $(OUT)/shapes-n10.h5 --out $(OUT)/howm --resume
 	$(BIN)/howm eval $(OUT)/howm
 	$(BIN)/howm show $(OUT)/howm -o $(OUT)
 	$(BIN)/howm plan $(OUT)/howm --goals 4 --open-loop --set budget=3000 --no-references -o $(OUT)/plan.png
