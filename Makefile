@@ -105,10 +105,10 @@ sweep: $(VENV)/.installed
 		--out $(RUNS)/few-scenes --results $(RESULTS)/few-scenes
 	$(BIN)/howm sweep benchmarks/ablation.yaml --out $(RUNS)/ablation --results $(RESULTS)/ablation
 	$(BIN)/howm sweep benchmarks/negatives.yaml --out $(RUNS)/negatives --results $(RESULTS)/negatives
-	$(BIN)/howm sweep experiments/ladder.yaml --out $(RUNS)/ladder --results $(RESULTS)/ladder
-	$(BIN)/howm sweep experiments/ladder-slow.yaml --out $(RUNS)/ladder-slow --results $(RESULTS)/ladder
-	$(BIN)/howm sweep experiments/splits.yaml --out $(RUNS)/splits --results $(RESULTS)/splits
-	$(BIN)/howm sweep experiments/splits-slow.yaml --out $(RUNS)/splits-slow --results $(RESULTS)/splits
+	for part in ladder ladder-grid ladder-free ladder-slow; do \
+		$(BIN)/howm sweep experiments/$$part.yaml --out $(RUNS)/$$part --results $(RESULTS)/ladder || exit 1; done
+	for part in splits splits-slow; do \
+		$(BIN)/howm sweep experiments/$$part.yaml --out $(RUNS)/$$part --results $(RESULTS)/splits || exit 1; done
 	$(BIN)/python benchmarks/transfer.py --work $(RUNS) --results $(RESULTS)/transfer
 
 # Goals reached by planning with the models of the package; minutes.
