@@ -59,6 +59,14 @@ def seen_distance(queries: Float[Tensor, "*b P F"], references: Float[Tensor, "*
     return found.sqrt()
 
 
+def hardened(bound: Float[Tensor, "B S A"]) -> Float[Tensor, "B S A"]:
+    """An action that goes to one slot by more than a half goes to that slot alone, as in evaluation; the gradient is
+    that of the soft binding. Else a transition learns to live with actions that are shared among slots."""
+    hard = (bound > 0.5).to(bound.dtype)
+    sure = hard.sum(dim=(1, 2), keepdim=True) > 0
+    return torch.where(sure, hard + bound - bound.detach(), bound)
+
+
 def acting_shares(moved: Float[Tensor, "B K"], scores: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
     """Which slot acted, by how far each moved, squared, and by how much each claims to be the object that acted.
 
@@ -159,7 +167,7 @@ class StructuredDynamics(nn.Module):
         binding = self.binding(slots)
         target, sure = self.follow(slots, following)
         position = slots[:, :-1, self.layout.position]
-        predicted = self.step_bound(SlotState(slots), binding.bound_actions(action))
+        predicted = self.step_bound(SlotState(slots), hardened(binding.bound_actions(action)))
         gap = predicted.slots[:, :-1, self.layout.position] - target
         beta = self.config.linear_from
         error = 2 * beta * smooth_l1_loss(gap, torch.zeros_like(gap), beta=beta, reduction="none")  # squares up to beta

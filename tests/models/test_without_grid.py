@@ -16,7 +16,7 @@ from howm.experiments.plan import SweepConfig, Variant
 from howm.models.check import check_extractor, check_model
 from howm.models.extractors.anchors import Anchors
 from howm.models.registry import METHODS, build_model
-from howm.models.structured import acting_shares
+from howm.models.structured import acting_shares, hardened
 from howm.runs.checkpoint import load_checkpoint
 from howm.runs.config import RunConfig, TrainConfig, configure
 from howm.training.run import train_run
@@ -145,6 +145,15 @@ def test_of_several_slots_that_move_the_one_acted_that_claims_to_be_the_actor() 
     assert shares[2, 1] > 0.9
     assert shares[3].max() < 1e-3
     assert shares.sum(dim=1).max() < 1
+
+
+def test_actions_that_mostly_go_to_one_slot_go_there_alone_and_keep_their_gradient() -> None:
+    bound = torch.tensor([[[0.7, 0.0], [0.3, 0.0]], [[0.0, 0.5], [0.0, 0.5]]], requires_grad=True)
+    found = hardened(bound)
+    assert found.tolist() == [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.5], [0.0, 0.5]]]
+    weight = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 2, 2)
+    (found * weight).sum().backward()
+    torch.testing.assert_close(bound.grad, weight.expand(2, -1, -1))
 
 
 def test_still_transitions_are_those_whose_pictures_are_equal(data: Dataset) -> None:
