@@ -27,6 +27,7 @@ import howm
 from howm.files import atomic_write
 
 EXACT = 99.9
+TICKS = (10, 20, 50, 100, 200, 500)
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,9 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         axes.axhline(EXACT, color="grey", lw=0.5)
         axes.set(title=f"{world}, N=10, K=5", xscale="log", xlabel="CPU seconds from nothing")
         axes.set(ylabel="hard pool, MRR at 10 steps", ylim=(0, 102))
-    figure.axes[0].legend(fontsize=8)
+        axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
+        axes.minorticks_off()
+    figure.axes[0].legend(fontsize=8, loc="lower right")
     figure.savefig(path, dpi=110)
 
 
