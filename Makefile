@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 OUT ?= out
 RUNS ?= runs
 RESULTS ?= results
-QUICK ?= represent.steps=800 train.steps=4000
 
 .PHONY: install-all quickstart test test-slow test-ray test-browser fuzz torture cheats trust-short lint docs bench table sweep \
 	planning planning-baselines clean
@@ -30,7 +29,7 @@ quickstart: $(VENV)/.installed
 	$(BIN)/howm data make --world shapes -n 10 -k 5 --force -o $(OUT)/shapes-n10.h5
 	$(BIN)/howm data check $(OUT)/shapes-n10.h5
 	$(BIN)/howm data show $(OUT)/shapes-n10.h5 --part eval -o $(OUT)/episode.png
-	$(BIN)/howm train --method howm --data $(OUT)/shapes-n10.h5 --out $(OUT)/howm --resume --set $(QUICK)
+	$(BIN)/howm train --method howm --data $(OUT)/shapes-n10.h5 --out $(OUT)/howm --resume
 	$(BIN)/howm eval $(OUT)/howm
 	$(BIN)/howm show $(OUT)/howm -o $(OUT)
 	$(BIN)/howm plan $(OUT)/howm --goals 4 --open-loop --set budget=3000 --no-references -o $(OUT)/plan.png
@@ -96,17 +95,20 @@ sweep: $(VENV)/.installed
 	$(BIN)/howm sweep --methods howm -n 5 10 20 30 --steps 1 5 10 50 100 --queries 2000 \
 		--out $(RUNS)/howm --results $(RESULTS)
 	$(BIN)/howm sweep --paper --out $(RUNS)/paper --results $(RESULTS)
-	$(BIN)/howm sweep --methods howm --envs shapes -n 100 300 1000 --seeds 0 --set represent.steps=3000 \
-		--out $(RUNS)/large --results $(RESULTS)
-	$(BIN)/howm sweep --methods howm --envs shapes -n 30 -k 8 --world-set grid=8x8 --seeds 0 --out $(RUNS)/8x8 --results $(RESULTS)
+	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 300 1000 10000 --seeds 0 --queries 2000 \
+		--set represent.steps=3000 train.steps=5000 --out $(RUNS)/large --results $(RESULTS)
+	$(BIN)/howm sweep --methods howm --worlds shapes -n 30 -k 8 --world-set grid=8x8 --seeds 0 --queries 2000 \
+		--set train.steps=4000 --out $(RUNS)/8x8 --results $(RESULTS)
+	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 -k 20 --world-set grid=10x10 --seeds 0 --queries 1000 \
+		--set train.steps=4000 --out $(RUNS)/10x10 --results $(RESULTS)
 	$(BIN)/howm sweep --methods cswm-n cswm-k cswm-k-ca cwm-n howm --envs shapes -n 10 --train-scenes 10 --seeds 0 \
 		--out $(RUNS)/few-scenes --results $(RESULTS)/few-scenes
 	$(BIN)/howm sweep benchmarks/ablation.yaml --out $(RUNS)/ablation --results $(RESULTS)/ablation
 	$(BIN)/howm sweep benchmarks/negatives.yaml --out $(RUNS)/negatives --results $(RESULTS)/negatives
-	$(BIN)/howm sweep experiments/ladder.yaml --out $(RUNS)/ladder --results $(RESULTS)/ladder
-	$(BIN)/howm sweep experiments/ladder-slow.yaml --out $(RUNS)/ladder-slow --results $(RESULTS)/ladder
-	$(BIN)/howm sweep experiments/splits.yaml --out $(RUNS)/splits --results $(RESULTS)/splits
-	$(BIN)/howm sweep experiments/splits-slow.yaml --out $(RUNS)/splits-slow --results $(RESULTS)/splits
+	for part in ladder ladder-grid ladder-free ladder-slow; do \
+		$(BIN)/howm sweep experiments/$$part.yaml --out $(RUNS)/$$part --results $(RESULTS)/ladder || exit 1; done
+	for part in splits splits-slow; do \
+		$(BIN)/howm sweep experiments/$$part.yaml --out $(RUNS)/$$part --results $(RESULTS)/splits || exit 1; done
 	$(BIN)/python benchmarks/transfer.py --work $(RUNS) --results $(RESULTS)/transfer
 
 # Goals reached by planning with the models of the package; minutes.

@@ -7,6 +7,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from trust import trust_tables
 
@@ -30,6 +31,7 @@ PAGES = {
     "trust": DOCS / "trust.md",
     "costs": DOCS / "cluster.md",
     "parallel": DOCS / "cluster.md",
+    "exact": DOCS / "benchmarks.md",
 }
 
 
@@ -47,6 +49,7 @@ def blocks(folder: Path) -> dict[str, str]:
         "speed": _speed(folder / "worlds.json"),
         "trust": trust_tables(folder / "trust"),
         "parallel": _parallel(folder / "parallel.json"),
+        "exact": _exact(folder / "time-to-exact.json"),
     }
     return {name: _rendered(tables) for name, tables in found.items()} | others
 
@@ -66,6 +69,23 @@ def _parallel(path: Path) -> str:
     for row in json.loads(path.read_text(encoding="utf-8")):
         apart = f"{row['largest_relative_difference']:.1e}"
         lines.append(f"| `{row['phase']}` | {row['batch']} | {apart} of the loss | {row['speedup']:.2f} |")
+    return "\n".join(lines)
+
+
+def _exact(path: Path) -> str:
+    """What time_to_exact.py measured: a row for each recipe, world and length, over its seeds."""
+    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for row in json.loads(path.read_text(encoding="utf-8")):
+        groups.setdefault((row["recipe"], row["world"], row["steps"]), []).append(row)
+    lines = [
+        "| recipe | world | steps | seeds | CPU seconds from nothing | paper's pool, worst | hard pool, worst |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (recipe, world, steps), rows in sorted(groups.items()):
+        spent = [row["data_cpu_seconds"] + row["train_cpu_seconds"] for row in rows]
+        seconds = f"{min(spent):.0f}" if len(spent) == 1 else f"{min(spent):.0f}-{max(spent):.0f}"
+        worst = " | ".join(f"{min(row[pool] for row in rows):.2f}" for pool in ("paper", "hard"))
+        lines.append(f"| {recipe} | {world} | {steps:,} | {len(rows)} | {seconds} | {worst} |")
     return "\n".join(lines)
 
 

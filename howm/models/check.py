@@ -274,6 +274,10 @@ def _check_slots(check: _Check, extractor: Extractor, spec: WorldSpec, pictures:
         with check.watch("masks"):
             masks = check.rows("masks", extractor.masks, (slots,), lambda: extractor.slots(others))
             check.shape("masks", masks, (_BATCH, extractor.num_slots, spec.height, spec.width))
+        if extractor.knows_places:
+            with check.watch("drawn_at"):
+                places = check.rows("drawn_at", extractor.drawn_at, (slots,), lambda: extractor.slots(others))
+                check.shape("drawn_at", places, (_BATCH, extractor.num_slots, 2))
         with check.watch("draw"):
             drawn = check.rows("draw", extractor.draw, (slots,), lambda: extractor.slots(others))
             if check.shape("draw", drawn, (_BATCH, spec.height, spec.width, 3)):

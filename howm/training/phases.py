@@ -39,5 +39,6 @@ def make_optimizer(phase: Phase, plain: bool = False) -> torch.optim.Optimizer:
     weights = [parameter for parameter in phase.module.parameters() if parameter.requires_grad]
     if phase.config.optimizer == "rmsprop":
         return torch.optim.RMSprop(weights, lr=phase.config.lr)
-    adam = FusedAdam if plain else partial(torch.optim.Adam, fused=True)
+    lean = plain and all(weight.dtype == torch.float32 for weight in weights)
+    adam = FusedAdam if lean else partial(torch.optim.Adam, fused=True)
     return adam(weights, lr=phase.config.lr, betas=(0.9, phase.config.beta2))

@@ -78,7 +78,7 @@ def test_what_cannot_be_run_is_refused_before_any_work(arguments, named, tmp_pat
 def test_a_share_of_the_steps_takes_the_place_of_the_budgets():
     config = config_of("--worlds", "shapes", "--budget", "quick", "--share", "0.1")
     (run,) = config.runs()
-    assert config.overrides(run) == ["train.steps=500", "represent.steps=150"]
+    assert config.overrides(run) == ["train.steps=150", "represent.steps=60"]
     assert config.first_mismatch(config_of("--worlds", "shapes", "--budget", "quick")) == "steps_share=0.1, not 0.25"
 
 

@@ -286,6 +286,13 @@ class Bright(Blobs):
         return 255 * super().draw(slots)
 
 
+class Nowhere(Blobs):
+    knows_places = True
+
+    def drawn_at(self, slots):
+        return slots[..., :1]
+
+
 class Lossless(Blobs):
     def forward(self, pictures):
         return super().forward(pictures)[0]
@@ -297,6 +304,7 @@ class Lossless(Blobs):
         (NoisyBlobs, "slots: keeps state between calls"),
         (Misnumbered, "slots: must give a tensor of shape (6, 2, 4)"),
         (CellMasks, "masks: must give a tensor of shape (6, 2, 12, 8)"),
+        (Nowhere, "drawn_at: must give a tensor of shape (6, 2, 2)"),
         (Bright, "draw: must give colours in 0-1"),
         (Lossless, "forward: must give a loss and a dict of logs"),
     ],

@@ -1,5 +1,6 @@
 """The scripts that look into a run say what they should of a small one."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -43,3 +44,28 @@ def test_matching_the_truth_alone_never_scores_less(runs):
     for line in said.stdout.splitlines()[1:]:
         fair, flattered = (float(word) for word in line.split() if word.replace(".", "").isdigit())
         assert flattered >= fair, line
+
+
+@pytest.mark.parametrize("name", ["time_to_exact.py", "data_efficiency.py"])
+def test_curves_are_drawn_from_what_was_measured(name, tmp_path):
+    row = {
+        "recipe": "howm",
+        "world": "shapes",
+        "seed": 0,
+        "train_cpu_seconds": 9.0,
+        "data_cpu_seconds": 1.0,
+        "hard": 98.0,
+    }
+    rows = [row | {"varied": varied, "transitions": 100, "scenes": 2} for varied in ("transitions", "scenes")]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    said = script(name, "--json", tmp_path / "rows.json", "--plot", tmp_path / "plot.png", "--only-plot")
+    assert said.returncode == 0, said.stderr
+    assert (tmp_path / "plot.png").stat().st_size > 5_000
+
+
+def test_data_efficiency_can_hold_out_an_episode_of_every_amount(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from data_efficiency import amounts
+
+    for amount in amounts():
+        assert amount["episodes"] >= 2 * amount["scenes"] >= 4, amount
