@@ -135,10 +135,12 @@ class _Paint(torch.autograd.Function):
         values: Float[Tensor, "M B pixels 4"],
         rows: Int[Tensor, "M B pixels"],
     ) -> tuple[Float[Tensor, "all 3"], Float[Tensor, "M B pixels 3"]]:
-        canvas, covered = canvas.clone(), torch.empty_like(values[..., :3])
-        for sprite, at, behind in zip(values, rows.flatten(1), covered, strict=True):
-            behind.copy_(canvas.index_select(0, at).view_as(behind))
+        canvas, parts = canvas.clone(), []
+        for sprite, at in zip(values, rows.flatten(1), strict=True):
+            behind = canvas.index_select(0, at).view_as(sprite[..., :3])
             canvas.index_copy_(0, at, (behind * (1 - sprite[..., 3:]) + sprite[..., :3]).flatten(0, 1))
+            parts.append(behind)
+        covered = torch.stack(parts) if parts else values[..., :3].clone()
         ctx.save_for_backward(values, rows, covered)
         ctx.mark_non_differentiable(covered)
         return canvas, covered
