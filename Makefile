@@ -114,6 +114,8 @@ sweep: $(VENV)/.installed
 # Goals reached by planning with the models of the package; minutes.
 planning: $(VENV)/.installed
 	$(BIN)/howm plan howm-rush_hour-n20 --goals 500 --seed 7 --results $(RESULTS)
+	for model in howm-push-n10 howm-free-n10; do \
+		$(BIN)/howm plan $$model --goals 500 --seed 7 --no-references --results $(RESULTS) || exit 1; done
 	$(BIN)/howm plan howm-shapes-n10 --cost embedding --goals 40 --seed 7 --no-references --results $(RESULTS)
 	$(BIN)/howm plan howm-shapes-n10 --planner cem --goals 40 --seed 7 --no-references --results $(RESULTS)
 
