@@ -27,7 +27,7 @@ def add_commands(commands: Any) -> None:
         "--episodes", type=whole_number(2), help="how many (default: all of the data, or as many fresh ones)"
     )
     evaluation.add_argument(
-        "--queries", type=whole_number(2), help="rank only so many predictions, among all references (default: all)"
+        "--queries", type=whole_number(2), help="how many predictions to rank among all references (default: all)"
     )
     evaluation.add_argument("--json", action="store_true", help="print results.json as the last line")
     evaluation.add_argument("--equivariance", action="store_true",

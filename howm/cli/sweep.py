@@ -44,7 +44,7 @@ def add_commands(commands: Any) -> None:
     sweep.add_argument("--share", type=float, help="of the preset's training steps (default: the budget's)")
     sweep.add_argument("--steps", type=whole_number(1), nargs="+", help="of prediction (default 1 5 10)")
     sweep.add_argument("--episodes", type=whole_number(2), help="of evaluation (default: the budget's)")
-    sweep.add_argument("--queries", type=whole_number(2), help="rank only so many of them (default: all)")
+    sweep.add_argument("--queries", type=whole_number(2), help="how many predictions to rank (default: all)")
     sweep.add_argument(
         "--set", nargs="+", dest="settings", metavar="KEY=VALUE", help="for all methods that have the key"
     )

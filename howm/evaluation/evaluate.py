@@ -66,8 +66,8 @@ def evaluate(
 ) -> Evaluation:
     """Rank the k-step prediction of every episode, from its first frame, for each k of ``steps``.
 
-    With ``queries``, only so many predictions are ranked, spread evenly over the scenes: among the same references as
-    all of them would be, and with the same ranks, at a fraction of the cost.
+    ``queries`` limits how many predictions are ranked; they are spread evenly over the scenes. Each is ranked among all
+    references and has the rank that it has without the limit, at a fraction of the cost.
     ``progress`` shows a bar with the time left; or it is called with the number of frames that were embedded.
     """
     if not isinstance(rollouts, Rollouts):
@@ -127,7 +127,7 @@ def _evaluate(
 
 
 def query_rows(rollouts: Rollouts, queries: int | None) -> Integer[np.ndarray, " Q"]:
-    """The episodes whose predictions are ranked: all, or so many of them."""
+    """The episodes whose predictions are ranked: all, or ``queries`` of them."""
     return np.arange(len(rollouts)) if queries is None else rollouts.episodes.spread(queries, "queries")
 
 

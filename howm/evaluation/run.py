@@ -67,7 +67,7 @@ def evaluate_run(
     ``seed``, by default the name of its class and 0. ``out`` are .json files, or folders of results as `howm report`
     reads them; a result of other data there is replaced with ``force`` only. ``hard_binding`` sends each object's
     actions to one slot, where the model's own binding is soft; ``infer_count`` does not tell it how many objects there
-    are, only how many there may be. With ``queries``, only so many predictions are ranked, among all references.
+    are, only how many there may be. ``queries`` limits how many predictions are ranked.
     ``ranks`` also writes, beside each result, the rank of every query, for `howm.compare`. ``progress`` shows how far
     it is and the time left.
     """
