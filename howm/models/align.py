@@ -38,7 +38,7 @@ def bind_actors(
     others: Float[Tensor, "B2 S slot"],
     actors: Int[Tensor, "B R"],
     negative_actors: Int[Tensor, "B Q"],
-    rivals: Int[Tensor, " M"],
+    rivals: Int[Tensor, " M"] | None,
 ) -> tuple[Binding, tuple[Float[Tensor, "B rows S"], ...]]:
     """The binding of the actors of current frames, against rivals, and what all frames claim, without a row for others.
 

@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot, pad
 from howm.models.distinct import select
 from howm.worlds.spec import WorldSpec
 
-_NEVER = -1e4  # a score that leaves nothing, without being infinite
+NEVER = -1e4  # a score that leaves nothing, without being infinite
 _SLOTS_AT_ONCE = 256
 
 
@@ -131,14 +131,25 @@ class ActionAttention(nn.Module):
     BACKGROUND_SHARE = 0.1  # what the background claims of all objects, together
 
     def __init__(
-        self, spec: WorldSpec, size: int, query: nn.Module, compete: Literal["slots", "objects"], background: bool
-    ) -> None:
+        self, spec: WorldSpec, size: int, query: nn.Module | None, compete: Literal["slots", "objects"],
+        background: bool,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.actions_per_object = spec.actions_per_object
+        self.n, self.actions_per_object = spec.n, spec.actions_per_object
         self.compete, self.background = compete, background and compete == "objects"
-        self.query = query
-        self.keys = nn.Parameter(torch.randn(spec.n, size))
-        self.scale = math.sqrt(size)
+        if query is not None:  # else a subclass knows queries and keys
+            self.query = query
+            self.keys = nn.Parameter(torch.randn(spec.n, size))
+            self.scale = math.sqrt(size)
+
+    def keys_of(self, objects: Int[Tensor, "*b"] | None = None) -> Float[Tensor, "*n D"]:
+        """The keys of some objects, or of all."""
+        return self.keys if objects is None else self.keys[objects]
+
+    def queries(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b query"]:
+        """Slots as what is compared with keys."""
+        found: Tensor = self.query(slots)
+        return found / self.scale
 
     def forward(self, slots: Float[Tensor, "B S D"]) -> Binding:
         return self._binding(self.scores(slots[:, :-1] if self.background else slots))
@@ -149,7 +160,7 @@ class ActionAttention(nn.Module):
 
     def scores(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b N"]:
         """How well each slot fits each library object."""
-        scores: Tensor = self.query(slots) @ (self.keys.t() / self.scale)
+        scores: Tensor = self.queries(slots) @ self.keys_of().t()
         return scores if self.compete == "slots" else torch.log_softmax(scores, dim=-1)
 
     def among(
@@ -159,24 +170,24 @@ class ActionAttention(nn.Module):
 
         What is no rival is taken to be absent: a softmax over a sample of the library, at a cost that it does not set.
         """
-        queries = self._queries(slots) / self.scale
-        scores = queries @ self.keys[objects.clamp_min(0)].transpose(1, 2)
-        scores = scores.masked_fill((objects < 0).unsqueeze(1), _NEVER)
+        queries = self._of_objects(slots)
+        scores = queries @ self.keys_of(objects.clamp_min(0)).transpose(1, 2)
+        scores = scores.masked_fill((objects < 0).unsqueeze(1), NEVER)
         total = scores.logsumexp(dim=2, keepdim=True)
         if rivals is not None:
-            against = queries @ self.keys[rivals].t()
+            against = queries @ self.keys_of(rivals).t()
             listed = (objects.unsqueeze(2) == rivals).any(dim=1)  # who is there already is not a rival of itself
-            against = against.masked_fill(listed.unsqueeze(1), _NEVER)
+            against = against.masked_fill(listed.unsqueeze(1), NEVER)
             total = torch.logaddexp(total, against.logsumexp(dim=2, keepdim=True))
         return self._binding(scores - total, objects)
 
     def retrieve(self, slots: Float[Tensor, "B S D"]) -> tuple[Float[Tensor, "B Q query"], Int[Tensor, "B S"]]:
         """Search the whole library for the object that each slot is: what `recall` needs, and who each slot is (-1 for
         the background). Exact, a few slots at a time; what is kept does not grow with N."""
-        queries = self._queries(slots) / self.scale
+        queries, keys = self._of_objects(slots), self.keys_of().t()
         found = []
         for some in torch.split(queries.flatten(0, 1), _SLOTS_AT_ONCE):
-            scores = some @ self.keys.t()
+            scores = some @ keys
             found.append((scores.logsumexp(dim=1), scores.argmax(dim=1)))
         total, best = (torch.cat(part).view(queries.shape[:2]) for part in zip(*found, strict=True))
         claimed = pad(best, (0, 1), value=-1) if self.background else best
@@ -184,15 +195,14 @@ class ActionAttention(nn.Module):
 
     def recall(self, identity: Float[Tensor, "B Q query"], objects: Int[Tensor, "B R"] | None = None) -> Binding:
         """The binding of some objects, or of all, to slots that were looked up before, as `forward` would give it."""
-        chosen = self.keys.t() if objects is None else self.keys[objects].transpose(1, 2)
+        chosen = self.keys_of(objects).transpose(-2, -1)
         return self._binding(identity[..., :-1] @ chosen - identity[..., -1:], objects)
 
-    def _queries(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B Q query"]:
-        found: Tensor = self.query(slots[:, :-1] if self.background else slots)
-        return found
+    def _of_objects(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B Q query"]:
+        return self.queries(slots[:, :-1] if self.background else slots)
 
     def _binding(self, scores: Float[Tensor, "B S C"], objects: Int[Tensor, "B C"] | None = None) -> Binding:
         if self.compete == "slots":
             return Binding(torch.log_softmax(scores, dim=1), self.actions_per_object)
-        background_score = None if self.training else math.log(self.BACKGROUND_SHARE / len(self.keys))
+        background_score = None if self.training else math.log(self.BACKGROUND_SHARE / self.n)
         return Binding(scores, self.actions_per_object, self.background, background_score, objects)

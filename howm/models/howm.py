@@ -16,6 +16,7 @@ from howm.models.distinct import DistinctMLP, select, shared_rows
 from howm.models.extractors.anchors import AnchorsConfig
 from howm.models.extractors.base import Extractor
 from howm.models.extractors.registry import build_extractor
+from howm.models.gallery import Gallery
 from howm.models.howm_config import HOWMConfig
 from howm.models.losses import SIGMA, contrastive
 from howm.models.mlp import MLP
@@ -74,12 +75,15 @@ class HOWM(WorldModel):
 
         self.places = config.places and self.extractor.knows_places
         self.embedding = from_slots(config.embedding - 2 * self.places)
-        self.attention = ActionAttention(
-            spec, config.attention, from_slots(config.attention), config.compete, self.extractor.has_background
-        )
+        self.searched = config.lift == "claims" and spec.n > config.listed_objects
+        if self.searched and config.gallery and self.extractor.knows_looks and not config.joint:
+            self.attention: ActionAttention = Gallery(spec, config.attention, self.extractor)
+        else:
+            query = from_slots(config.attention)
+            has_background = self.extractor.has_background
+            self.attention = ActionAttention(spec, config.attention, query, config.compete, has_background)
         self.transition = _transition(config, spec)
         self.appearance_decoder = MLP(slot + config.embedding, hidden, slot)
-        self.searched = config.lift == "claims" and spec.n > config.listed_objects
         if self.searched:
             self.metric = aligned(config.embedding)
 
@@ -241,6 +245,9 @@ class HOWM(WorldModel):
         if self.structured is not None:
             loss, logs = self.structured(*slots.chunk(3)[:2], batch.action)
             return loss, logs
+        if self.training and isinstance(self.attention, Gallery):
+            before, after, _ = slots.chunk(3)
+            self.attention.observe(before, after, batch.action // self.spec.actions_per_object)
         embeddings, binding, lifts = self._read_batch(slots, batch)
         parts = zip(embeddings.chunk(3), lifts, slots.chunk(3), strict=True)
         current, following, negative = (SlotState(z, None, lift, seen) for z, lift, seen in parts)
@@ -255,7 +262,7 @@ class HOWM(WorldModel):
             self.config.sigma,
             objects=self.spec.k,
         )
-        if self.config.identity_loss_weight:
+        if self.config.identity_loss_weight and not isinstance(self.attention, Gallery):
             identity = self._identity_loss(batch.action, binding, current, following)
             loss, logs["identity"] = loss + self.config.identity_loss_weight * identity, identity.detach()
         appearance = self._appearance_loss(current, negative)
@@ -275,8 +282,10 @@ class HOWM(WorldModel):
         """
         current, others = slots[: len(batch)], slots[len(batch) :]
         if self.searched and batch.actors is not None and batch.negative_actors is not None:
-            acting = torch.unique(batch.action // self.spec.actions_per_object)
-            bound = bind_actors(self.attention, current, others, batch.actors, batch.negative_actors, acting)
+            rivals = None  # of whom keys that are learned have to be told apart
+            if not isinstance(self.attention, Gallery):
+                rivals = torch.unique(batch.action // self.spec.actions_per_object)
+            bound = bind_actors(self.attention, current, others, batch.actors, batch.negative_actors, rivals)
             return self._embeddings(slots), *bound
         shared = shared_rows(slots) if self.training and self.config.maps == "mlp" else None
         if shared is None:

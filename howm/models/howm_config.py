@@ -40,6 +40,7 @@ class HOWMConfig:
     background_messages: bool = True  # let the background's slot send and receive messages, as objects do
     rules: int = 4  # of transition=nps
     listed_objects: int = 500  # at most; a larger library is searched instead of listed (lift=claims, state=embedding)
+    gallery: bool = False  # know the objects of a searched library by their looks, where the extractor can tell them
     joint: bool = False  # train extractor and transition together, by the sum of their losses
     state: Literal["embedding", "structured"] = "embedding"
     structured: StructuredConfig = field(default_factory=StructuredConfig)

@@ -33,7 +33,10 @@ _HOWM_MODEL = {
 }
 # On a grid. Object-blocked moves are one in 27 and were what thousands of steps were needed for. Embeddings that begin
 # with a place, and messages about where objects would go, make them a question of one distance: minutes become seconds.
-_GRID_MODEL = {**_HOWM_MODEL, "sigma": 4.0, "places": True, "transition": "corrected", "background_messages": False}
+_GRID_MODEL = {
+    **_HOWM_MODEL, "sigma": 4.0, "places": True, "transition": "corrected", "background_messages": False,
+    "gallery": True,
+}  # fmt: skip
 HOWM_PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {"model": _GRID_MODEL},
     "cpu": {

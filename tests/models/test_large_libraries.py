@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import one_hot
 
-from howm import Rollouts, Transitions, WorldSpec, evaluate, make_dataset
+from howm import Rollouts, SlotBatch, Transitions, WorldSpec, evaluate, make_dataset
 from howm.data.dataset import Amounts
 from howm.evaluation.diagnosis import diagnose
 from howm.evaluation.ranking import ranks
 from howm.models.align import lifting
 from howm.models.check import check_model
 from howm.models.distance import euclidean, guarded
+from howm.models.gallery import Gallery
 from howm.models.object_rows import aligned, pack, union, unpack
 from howm.models.registry import build_model
 from howm.runs.config import configure
@@ -30,7 +31,8 @@ def data():
 
 
 def built(listed=0, seed=0, **model):
-    values = {"model": {"hidden": 16, "extractor": {"hidden": 16}, "listed_objects": listed} | model}
+    small = {"hidden": 16, "extractor": {"hidden": 16}, "listed_objects": listed, "gallery": False}
+    values = {"model": small | model}
     return build_model("howm", WorldSpec(N, K), configure("howm", "cpu", values).model, seed)
 
 
@@ -169,3 +171,59 @@ def test_a_searched_model_keeps_the_contract_and_can_be_judged(data):
     assert found.hard_mrr["states_aligned_not_open_loop"] is None
     model.hard_binding()
     assert set(model.binding(model.encode(pictures(data))).unique().tolist()) == {0.0, 1.0}
+
+
+def moves(count, seed=0):
+    """Frames of K slots and a background, those that follow, of which one slot at most has changed, and who acted."""
+    rng = np.random.default_rng(seed)
+    looks = rng.normal(size=(N, 16))
+    before = torch.from_numpy(rng.normal(size=(count, K + 1, 16))).float()
+    after, acting, which = before.clone(), torch.from_numpy(rng.integers(N, size=count)), rng.integers(K, size=count)
+    moved = torch.from_numpy(rng.random(count) < 0.8)
+    rows = torch.arange(count)
+    before[rows, which] = torch.from_numpy(looks[acting] + 0.1 * rng.normal(size=(count, 16))).float()
+    after[rows, which] = before[rows, which] + moved.unsqueeze(1) * 5 * torch.from_numpy(rng.normal(size=16)).float()
+    return before, after, acting, which, moved
+
+
+def test_a_gallery_keeps_the_mean_look_of_what_moved_when_an_object_acted():
+    gallery = built(0, gallery=True).attention
+    assert isinstance(gallery, Gallery)
+    before, after, acting, which, moved = moves(60)
+    for some in torch.arange(60).split(20):
+        gallery.observe(before[some], after[some], acting[some])
+    spread = gallery.spread
+    for n in range(N):
+        mine = [i for i in range(60) if acting[i] == n and moved[i]]
+        seen = torch.stack([frame[i, which[i]] for i in mine for frame in (before, after)])
+        mean = gallery.looks(seen).mean(dim=0)
+        torch.testing.assert_close(gallery.keys_of(torch.tensor(n))[:-1], 2 * mean / spread)
+        assert gallery.count[n] == 2 * len(mine)
+    slots = torch.randn(40, K + 1, 16)
+    means = gallery.total / gallery.count.unsqueeze(1)
+    nearest = torch.cdist(gallery.looks(slots[:, :-1]), means).argmin(dim=2)
+    assert torch.equal(gallery.retrieve(slots)[1][:, :-1], nearest)
+
+
+def test_an_object_that_was_never_seen_moving_is_nobody():
+    gallery = built(0, gallery=True).attention.eval()
+    before, after, acting, _, _ = moves(60)
+    known = acting != 3
+    gallery.observe(before[known], after[known], acting[known])
+    slots = torch.randn(200, K + 1, 16)
+    assert 3 not in gallery.retrieve(slots)[1]
+    assert torch.equal(gallery(slots).actions[:, 3, -1], torch.ones(200))  # its actions go to the background
+
+
+def test_training_fills_the_gallery_and_evaluation_leaves_it_alone(data):
+    before, after, acting, _, moved = moves(64)
+    everyone = torch.arange(N).expand(64, -1)
+    batch = SlotBatch(before, 4 * acting, after, before.flip(0), everyone, everyone)
+    model = built(0, gallery=True)
+    assert not check_model(model, data.spec)
+    model.eval()(batch)
+    assert not model.attention.count.any()
+    loss, logs = model.train()(batch)
+    assert loss.isfinite()
+    assert "identity" not in logs
+    assert torch.equal(model.attention.count.long(), 2 * torch.bincount(acting[moved], minlength=N))

@@ -27,6 +27,7 @@ class Extractor(nn.Module, ABC):
     trains_on_pairs: bool = False  # whether forward gets pictures and then, as many, those that follow them
     assumed_cell: int | None = None  # the side in pixels of the cells that objects are assumed to lie in, if any
     knows_places: bool = False  # whether `drawn_at` says something
+    knows_looks: bool = False  # whether `look` does
     layout: SlotLayout | None = None  # where slots keep code and position, if they say what and where
 
     @abstractmethod
@@ -52,6 +53,10 @@ class Extractor(nn.Module, ABC):
 
     def drawn_at(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b 2"]:
         """The row and column, in cells from the centre of the picture, at which each slot is drawn."""
+        raise NotImplementedError
+
+    def look(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b L"]:
+        """What each slot looks like, wherever it lies."""
         raise NotImplementedError
 
     def track(self, pictures: Tensor) -> Float[Tensor, "B S D"] | None:

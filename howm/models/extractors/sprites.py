@@ -36,6 +36,7 @@ class SpriteExtractor(CellExtractor):
     """Extractors that decode what and where."""
 
     knows_places: bool = True
+    knows_looks: bool = True
 
     def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
         super().__init__(spec, config)
@@ -52,6 +53,10 @@ class SpriteExtractor(CellExtractor):
         at = torch.stack([cells // columns, cells % columns], dim=1).to(slots.dtype)
         where: Tensor = torch.softmax(self.sprite_decoder.where(slots), dim=-1)
         return where @ (at - at.mean(dim=0))
+
+    def look(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b L"]:
+        sprites: Tensor = self.sprite_decoder.what(slots)
+        return sprites
 
     def draw_cells(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B cells values"]:
         return self.sprite_decoder.compose(*self.sprite_decoder(slots[:, :-1]))
