@@ -95,8 +95,10 @@ sweep: $(VENV)/.installed
 	$(BIN)/howm sweep --methods howm -n 5 10 20 30 --steps 1 5 10 50 100 --queries 2000 \
 		--out $(RUNS)/howm --results $(RESULTS)
 	$(BIN)/howm sweep --paper --out $(RUNS)/paper --results $(RESULTS)
-	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 300 1000 10000 --seeds 0 --queries 2000 \
-		--set represent.steps=3000 train.steps=5000 --out $(RUNS)/large --results $(RESULTS)
+	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 300 1000 --seeds 0 --queries 500 \
+		--set represent.steps=3000 train.steps=3000 --out $(RUNS)/hundreds --results $(RESULTS)
+	$(BIN)/howm sweep experiments/large.yaml --out $(RUNS)/large --results $(RESULTS)
+	$(BIN)/howm sweep experiments/large.yaml --methods howm --seeds 1 2 --out $(RUNS)/large-seeds --results $(RESULTS)
 	$(BIN)/howm sweep --methods howm --worlds shapes -n 30 -k 8 --world-set grid=8x8 --seeds 0 --queries 2000 \
 		--set train.steps=4000 --out $(RUNS)/8x8 --results $(RESULTS)
 	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 -k 20 --world-set grid=10x10 --seeds 0 --queries 1000 \

@@ -1,6 +1,7 @@
 """Library actions to slots: in fixed order, by the scene's ids, all actions to every slot, or by Action Attention."""
 
 import math
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Literal
 
@@ -115,7 +116,7 @@ class Binding:
         return torch.cat([rows * (1 - absent), absent], dim=2)
 
 
-class ActionAttention(nn.Module):
+class ActionAttention(nn.Module, ABC):
     """M = softmax(k(Id) q(s)ᵀ / √D): library identities are keys, slots are queries, actions are the values.
 
     With ``compete="slots"`` the softmax is over the slots alone, as in the paper: each object chooses a slot. Nothing
@@ -130,26 +131,18 @@ class ActionAttention(nn.Module):
 
     BACKGROUND_SHARE = 0.1  # what the background claims of all objects, together
 
-    def __init__(
-        self, spec: WorldSpec, size: int, query: nn.Module | None, compete: Literal["slots", "objects"],
-        background: bool,
-    ) -> None:  # fmt: skip
+    def __init__(self, spec: WorldSpec, compete: Literal["slots", "objects"], background: bool) -> None:
         super().__init__()
         self.n, self.actions_per_object = spec.n, spec.actions_per_object
         self.compete, self.background = compete, background and compete == "objects"
-        if query is not None:  # else a subclass knows queries and keys
-            self.query = query
-            self.keys = nn.Parameter(torch.randn(spec.n, size))
-            self.scale = math.sqrt(size)
 
+    @abstractmethod
     def keys_of(self, objects: Int[Tensor, "*b"] | None = None) -> Float[Tensor, "*n D"]:
         """The keys of some objects, or of all."""
-        return self.keys if objects is None else self.keys[objects]
 
-    def queries(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b query"]:
-        """Slots as what is compared with keys."""
-        found: Tensor = self.query(slots)
-        return found / self.scale
+    @abstractmethod
+    def queries(self, slots: Float[Tensor, "*b slot"]) -> Float[Tensor, "*b D"]:
+        """Slots as what is compared with keys: the product of both is the score."""
 
     def forward(self, slots: Float[Tensor, "B S D"]) -> Binding:
         return self._binding(self.scores(slots[:, :-1] if self.background else slots))
@@ -206,3 +199,22 @@ class ActionAttention(nn.Module):
             return Binding(torch.log_softmax(scores, dim=1), self.actions_per_object)
         background_score = None if self.training else math.log(self.BACKGROUND_SHARE / self.n)
         return Binding(scores, self.actions_per_object, self.background, background_score, objects)
+
+
+class LearnedKeys(ActionAttention):
+    """Action Attention as in the paper: keys and queries are learned."""
+
+    def __init__(
+        self, spec: WorldSpec, size: int, query: nn.Module, compete: Literal["slots", "objects"], background: bool
+    ) -> None:
+        super().__init__(spec, compete, background)
+        self.query = query
+        self.keys = nn.Parameter(torch.randn(spec.n, size))
+        self.scale = math.sqrt(size)
+
+    def keys_of(self, objects: Int[Tensor, "*b"] | None = None) -> Float[Tensor, "*n D"]:
+        return self.keys if objects is None else self.keys[objects]
+
+    def queries(self, slots: Float[Tensor, "*b slot"]) -> Float[Tensor, "*b D"]:
+        found: Tensor = self.query(slots)
+        return found / self.scale

@@ -27,7 +27,7 @@ class Gallery(ActionAttention):
     projection: Tensor
 
     def __init__(self, spec: WorldSpec, size: int, extractor: Extractor) -> None:
-        super().__init__(spec, size, None, "objects", extractor.has_background)
+        super().__init__(spec, "objects", extractor.has_background)
         self._look = extractor.look
         values = extractor.look(torch.zeros(1, extractor.slot_size)).shape[1]
         size = min(size, values)
@@ -37,7 +37,7 @@ class Gallery(ActionAttention):
         self.register_buffer("count", torch.zeros(spec.n))
         self.register_buffer("distance", torch.zeros(2))  # the sum of squared distances, and of how many
 
-    def keys_of(self, objects: Int[Tensor, "*b"] | None = None) -> Float[Tensor, "*n D1"]:
+    def keys_of(self, objects: Int[Tensor, "*b"] | None = None) -> Float[Tensor, "*n D"]:
         """With a last entry by which the product with a query is -‖look - mean‖² / spread, but for what does not depend
         on the object. What was never seen moving is nobody."""
         total, count = (self.total, self.count) if objects is None else (self.total[objects], self.count[objects])
@@ -51,7 +51,7 @@ class Gallery(ActionAttention):
         total, count = self.distance
         return torch.where(count > 0, total / count.clamp_min(1), _FIRST_SPREAD).clamp_min(1e-6)
 
-    def queries(self, slots: Float[Tensor, "*b slot"]) -> Float[Tensor, "*b D1"]:
+    def queries(self, slots: Float[Tensor, "*b slot"]) -> Float[Tensor, "*b D"]:
         looks = self.looks(slots)
         return torch.cat([looks, torch.ones_like(looks[..., :1])], dim=-1)
 

@@ -11,7 +11,7 @@ from howm.data.privileged import Privileged
 from howm.data.transitions import PictureBatch, SlotBatch
 from howm.errors import HowmError
 from howm.models.align import bind_actors, lifting, matched_slots
-from howm.models.binding import ActionAttention, Binding, bind, unmatched_share
+from howm.models.binding import ActionAttention, Binding, LearnedKeys, bind, unmatched_share
 from howm.models.distinct import DistinctMLP, select, shared_rows
 from howm.models.extractors.anchors import AnchorsConfig
 from howm.models.extractors.base import Extractor
@@ -81,7 +81,7 @@ class HOWM(WorldModel):
         else:
             query = from_slots(config.attention)
             has_background = self.extractor.has_background
-            self.attention = ActionAttention(spec, config.attention, query, config.compete, has_background)
+            self.attention = LearnedKeys(spec, config.attention, query, config.compete, has_background)
         self.transition = _transition(config, spec)
         self.appearance_decoder = MLP(slot + config.embedding, hidden, slot)
         if self.searched:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot, smooth_l1_loss
 
 from howm.config import require_least, require_positive, validate
-from howm.models.binding import ActionAttention, Binding, bind
+from howm.models.binding import Binding, LearnedKeys, bind
 from howm.models.distance import EUCLIDEAN, Metric
 from howm.models.extractors.layout import PIXELS_PER_UNIT, SlotLayout
 from howm.models.extractors.memory import match
@@ -99,7 +99,7 @@ class StructuredDynamics(nn.Module):
         self.identity_loss_weight = identity_loss_weight
         self.metric = Metric(seen_distance) if spec.overlap else EUCLIDEAN
         query = MLP(layout.code, hidden, attention)
-        self.attention = ActionAttention(spec, attention, query, "objects", background=True)
+        self.attention = LearnedKeys(spec, attention, query, "objects", background=True)
         extent = max(spec.height, spec.width) / 2 / PIXELS_PER_UNIT
         self.transition = RelationTransition(
             layout.code,

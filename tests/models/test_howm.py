@@ -23,7 +23,7 @@ from howm.evaluation.diagnosis import OracleBinding, diagnose
 from howm.evaluation.episodes import fresh_episodes
 from howm.evaluation.run import evaluate_run
 from howm.models.align import RIDGE, lifting, matched_slots, transport
-from howm.models.binding import ActionAttention, Binding, bind, unmatched_share
+from howm.models.binding import Binding, LearnedKeys, bind, unmatched_share
 from howm.models.cells import cell_masks_to_pixels, join_cells, split_cells, unit
 from howm.models.extractors.base import Extractor
 from howm.models.extractors.cells import ExtractorConfig
@@ -161,7 +161,7 @@ def test_proposals_find_all_objects_of_unseen_scenes(world):
 
 def attention(compete, background=True, n=6):
     torch.manual_seed(0)
-    return ActionAttention(WorldSpec(n, 3), 8, torch.nn.Linear(16, 8), compete, background)
+    return LearnedKeys(WorldSpec(n, 3), 8, torch.nn.Linear(16, 8), compete, background)
 
 
 @pytest.mark.parametrize("training", [True, False])

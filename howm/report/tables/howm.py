@@ -103,13 +103,14 @@ def reach_table(results: Results) -> Table:
         *steps_of("paper's pool"),
         *(GAP, *COSTS),
     )
-    others = [run for run in results.grid if not in_paper(run)]
+    others = [run for run in (*results.grid, *results.variants) if not in_paper(run)]
     rows = []
-    for method, env, k, n in sorted({(run.method, run.world, run.k, run.n) for run in others}):
-        runs = results.of(env, k, n, method)
+    for key in sorted({(run.name, run.world, run.k, run.n) for run in others}):
+        runs = [run for run in others if (run.name, run.world, run.k, run.n) == key]
+        name, env, k, n = key
         pools = [entry for part in POOLS for entry in scores(runs, part)]
         cells = (*binding(runs), *pools, gap(runs), *costs(runs))
-        rows.append((method, results.world_title(env), n, k, len(ended(runs)), *cells))
+        rows.append((name, results.world_title(env), n, k, len(ended(runs)), *cells))
     note = f"MRR in percent, unseen scenes. {notes(others)}".strip()
     return Table("Larger libraries, more objects", note, columns, tuple(rows), 4)
 
