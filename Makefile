@@ -99,8 +99,7 @@ sweep: $(VENV)/.installed
 		--set represent.steps=3000 train.steps=3000 --out $(RUNS)/hundreds --results $(RESULTS)
 	$(BIN)/howm sweep experiments/large.yaml --out $(RUNS)/large --results $(RESULTS)
 	$(BIN)/howm sweep experiments/large.yaml --methods howm --seeds 1 2 --out $(RUNS)/large-seeds --results $(RESULTS)
-	$(BIN)/howm sweep --methods howm --worlds shapes -n 30 -k 8 --world-set grid=8x8 --seeds 0 --queries 2000 \
-		--set train.steps=4000 --out $(RUNS)/8x8 --results $(RESULTS)
+	$(BIN)/howm sweep experiments/larger-grid.yaml --out $(RUNS)/larger-grid --results $(RESULTS)
 	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 -k 20 --world-set grid=10x10 --seeds 0 --queries 1000 \
 		--set train.steps=4000 --out $(RUNS)/10x10 --results $(RESULTS)
 	$(BIN)/howm sweep --methods cswm-n cswm-k cswm-k-ca cwm-n howm --envs shapes -n 10 --train-scenes 10 --seeds 0 \
