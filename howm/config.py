@@ -57,6 +57,14 @@ def require_positive(config: Any, *names: str) -> None:
             raise HowmError(f"{name} must be above 0, got {short(value)}")
 
 
+def require_share(config: Any, *names: str) -> None:
+    """Refuse numbers that are not in [0, 1]."""
+    for name in names:
+        value = getattr(config, name)
+        if not 0 <= value <= 1:
+            raise HowmError(f"{name} must be in [0, 1], got {short(value)}")
+
+
 _NAME = re.compile(r"\w(?:[\w.:+ -]|<locals>){0,199}")
 
 

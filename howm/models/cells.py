@@ -101,6 +101,13 @@ def split_cells(obs: Tensor, cell_pixels: int) -> Tensor:
     return blocks.reshape(batch, rows * columns, -1)
 
 
+def erase_cells(obs: Tensor, cell_pixels: int, share: float) -> Tensor:
+    """Pictures (B, height, width, 3) with some of their cells, drawn at random, made black."""
+    rows, columns = obs.shape[1] // cell_pixels, obs.shape[2] // cell_pixels
+    kept = (torch.rand(len(obs), rows, columns, device=obs.device) >= share).to(obs.dtype)
+    return obs * kept.repeat_interleave(cell_pixels, 1).repeat_interleave(cell_pixels, 2).unsqueeze(3)
+
+
 def join_cells(cells: Tensor, height: int, width: int, cell_pixels: int) -> Tensor:
     """The inverse of `split_cells`."""
     rows, columns = height // cell_pixels, width // cell_pixels

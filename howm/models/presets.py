@@ -67,7 +67,7 @@ HOWM_FREE_PRESETS: Mapping[str, Mapping[str, Any]] = {
 # By the traits of a `WorldSpec`. Where an action moves other objects as well, news of it has to reach them: along a
 # chain of pushes, or to all of a team. Hidden objects take longer to be
 # found; and where fewer than K can be seen, K slots would have to hold something else.
-HOWM_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
+_HOWM_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
     "varied_count": {
         "model": {"extractor": {"presence": "prior", "presence_cost": 4e-4, "count": "infer"}},
         "represent": {"steps": 2_000},
@@ -76,6 +76,10 @@ HOWM_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
     "moves_others": {"model": {"structured": {"rounds": 3, "cutoff": 0.0}}},
     "varied_background": {"model": {"extractor": {"background": "picture", "background_warmup": 200}}},
 }
+HOWM_BY_TRAIT = {trait: {"paper": values, "cpu": values} for trait, values in _HOWM_BY_TRAIT.items()}
+# Where the same objects are always there, a slot can hold two of them as if they were one.
+HOWM_PAPER_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {"one_scene": {"cpu": {"model": {"extractor": {"erase": 0.2}}}}}
+MONET_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {"one_scene": {"cpu": {"model": {"monet": {"erase": 0.2}}}}}
 HOWM_PAPER_PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
     "cpu": {

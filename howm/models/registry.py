@@ -28,24 +28,24 @@ class Method:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"paper": {}, "cpu": {}})
     represents: str | None = None  # the group of model.* that configures the extractor, where one is trained first
     without_grid: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # presets where cells are not enough
-    by_trait: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what these add for a trait of the world
+    by_trait: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what each preset adds for a trait of the
+    # world; where there are presets without a grid, only these do
 
     def preset(self, name: str, spec: WorldSpec | None = None, extractor: str | None = None) -> Mapping[str, Any]:
         """The values of a preset: the one for worlds beyond a plain grid if the world is one, unless another kind of
         extractor than its own is asked for; and on any world if its own is."""
         if name not in self.presets:
             raise HowmError(f"unknown preset {name!r} of {self.name}; choose one of {', '.join(self.presets)}")
-        other = self.without_grid.get(name)
-        if other is None:
-            return self.presets[name]
-        traits = [trait for trait in self.by_trait if spec is not None and getattr(spec, trait)]
-        free = spec is not None and not spec.fits_cells
-        chosen = free if extractor is None else extractor == other["model"]["extractor"]["kind"]
-        if not chosen:
-            return self.presets[name]
-        for trait in traits:
-            other = merge(other, self.by_trait[trait])
-        return other
+        found, other = self.presets[name], self.without_grid.get(name)
+        if other is not None:
+            free = spec is not None and not spec.fits_cells
+            if not (free if extractor is None else extractor == other["model"]["extractor"]["kind"]):
+                return found
+            found = other
+        for trait, values in self.by_trait.items():
+            if spec is not None and getattr(spec, trait):
+                found = merge(found, values.get(name, {}))
+        return found
 
 
 def _method(name: str, found: Any) -> Method:

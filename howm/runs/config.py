@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from howm.config import from_plain, has_key, merge, require_least, require_positive, validate
+from howm.config import from_plain, has_key, merge, require_least, require_positive, require_share, validate
 from howm.errors import HowmError, short, shorten
 from howm.models.extractors.registry import EXTRACTORS
 from howm.models.registry import METHODS, Method
@@ -37,10 +37,7 @@ class TrainConfig:
         require_least(self, 0, "warmup", "beta2")
         if self.beta2 >= 1:
             raise HowmError(f"beta2 must be in [0, 1), got {self.beta2}")
-        if not 0 <= self.same_scene <= 1:
-            raise HowmError(f"same_scene must be in [0, 1], got {self.same_scene}")
-        if not 0 <= self.still <= 1:
-            raise HowmError(f"still must be in [0, 1], got {self.still}")
+        require_share(self, "same_scene", "still")
         if not 0 < self.hold_out < 1:
             raise HowmError(f"hold_out must be in (0, 1), got {self.hold_out}")
         if self.check_every % self.log_every:

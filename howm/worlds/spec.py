@@ -38,6 +38,11 @@ class WorldSpec:
                 )
 
     @property
+    def one_scene(self) -> bool:
+        """Whether every scene has all objects of the library."""
+        return self.n == self.k and not self.varied_count
+
+    @property
     def fits_cells(self) -> bool:
         """Whether cells can hold its objects, one each, and an action moves its own object alone."""
         beyond = self.overlap or self.moves_others or self.varied_background

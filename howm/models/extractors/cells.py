@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from howm.config import require_least, require_positive, validate
-from howm.models.cells import CellFeatures, join_cells, split_cells, unit
+from howm.config import require_least, require_positive, require_share, validate
+from howm.models.cells import CellFeatures, erase_cells, join_cells, split_cells, unit
 from howm.models.extractors.base import Extractor
 from howm.models.extractors.registry import require_kind
 from howm.worlds.spec import WorldSpec
@@ -24,7 +24,8 @@ from howm.worlds.spec import WorldSpec
 class ExtractorConfig:
     """``decoder`` and ``spread`` are of Slot Attention alone: the others draw sprites and have no Gaussian slots.
 
-    ``iterations``, ``implicit`` and ``key_gain`` are of the two kinds of attention.
+    ``iterations``, ``implicit``, ``key_gain`` and ``erase`` are of the two kinds of attention. Where all scenes have
+    the same objects, a slot can hold two of them as if they were one; with ``erase`` each is seen without the other.
     """
 
     kind: str = "slot_attention"
@@ -36,12 +37,14 @@ class ExtractorConfig:
     implicit: bool = False  # gradient through the last iteration alone
     key_gain: float = 1.0  # of the keys' first weights: how sharp the attention begins
     spread: float = 1.0  # of Slot Attention's Gaussian slots, at first
+    erase: float = 0.0  # the share of cells that are made black in training
 
     def __post_init__(self) -> None:
         validate(self)
         require_kind(self.kind)
         require_least(self, 1, "features", "hidden", "iterations")
         require_positive(self, "key_gain", "spread")
+        require_share(self, "erase")
         require_least(self, 3, "slot")  # fewer entries cannot be normalised
 
 
@@ -56,6 +59,7 @@ class CellExtractor(Extractor):
         self.k, self.spec, self.assumed_cell = spec.k, spec, spec.grid_pixels
         self.slot_size, self.num_slots = config.slot, spec.k + 1
         self.features = CellFeatures(spec, config.features)
+        self.erase = config.erase
 
     @abstractmethod
     def cell_masks(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B S cells pixels"]:
@@ -74,6 +78,8 @@ class CellExtractor(Extractor):
         return join_cells(self.draw_cells(slots).clamp(0, 1), self.spec.height, self.spec.width, self.spec.grid_pixels)
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        if self.training and self.erase:
+            pictures = erase_cells(pictures, self.spec.grid_pixels, self.erase)
         slots = self.slots(pictures)
         error = (self.draw_cells(slots) - unit(split_cells(pictures, self.spec.grid_pixels))).square().mean()
         logs = {"reconstruction": error.detach()}

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, interpolate, logsigmoid
 
-from howm.config import require_least, require_positive, validate
-from howm.models.cells import join_cells, split_cells, unit
+from howm.config import require_least, require_positive, require_share, validate
+from howm.models.cells import erase_cells, join_cells, split_cells, unit
 from howm.models.extractors.base import Extractor
 from howm.worlds.spec import WorldSpec
 
@@ -28,12 +28,14 @@ class MONetConfig:
     object_deviation: float = 0.11
     beta: float = 0.5
     gamma: float = 0.5
+    erase: float = 0.0  # the share of cells that are made black in training, so that objects are seen without others
 
     def __post_init__(self) -> None:
         validate(self)
         require_least(self, 1, "latent", "channels", "hidden")
         require_least(self, 0, "beta", "gamma")
         require_positive(self, "background_deviation", "object_deviation")
+        require_share(self, "erase")
 
 
 class UNet(nn.Module):
@@ -215,6 +217,8 @@ class MONet(Extractor):
         return colours, logits.log_softmax(dim=1)
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        if self.training and self.config.erase:
+            pictures = erase_cells(pictures, self.spec.grid_pixels, self.config.erase)
         picture = _channels_first(pictures)
         log_masks = self.log_masks(picture)
         mean, log_variance = self._encode(picture, log_masks)
