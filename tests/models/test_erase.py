@@ -1,0 +1,49 @@
+"""Cells that are made black while an extractor is trained, so that objects are seen without each other."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from howm import HowmError, WorldSpec, configure
+from howm.models.cells import erase_cells, split_cells
+from howm.models.registry import build_model
+
+PICTURES = torch.randint(1, 256, (40, 50, 50, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@given(st.floats(0, 1), st.sampled_from([5, 10, 25]), st.integers(0, 2**31))
+def test_cells_are_erased_whole_or_not_at_all(share, side, seed):
+    torch.manual_seed(seed)
+    before, after = (split_cells(pictures, side) for pictures in (PICTURES, erase_cells(PICTURES, side, share)))
+    gone = (after == 0).all(dim=2)
+    assert torch.equal(after, before * ~gone.unsqueeze(2))
+    assert abs(float(gone.float().mean()) - share) < 5 / gone.numel() ** 0.5
+
+
+@pytest.mark.parametrize(("method", "group"), [("howm-paper", "extractor"), ("monet-bm", "monet")])
+def test_presets_erase_where_every_scene_has_the_same_objects(method, group):
+    def share(preset, spec):
+        return getattr(configure(method, preset, spec=spec).model, group).erase
+
+    assert share("cpu", WorldSpec(5, 5)) == 0.2
+    assert share("cpu", WorldSpec(10, 5)) == 0
+    assert share("cpu", WorldSpec(5, 5, varied_count=True)) == 0
+    assert share("paper", WorldSpec(5, 5)) == 0
+
+
+@pytest.mark.parametrize(("method", "group"), [("howm-paper", "extractor"), ("monet-bm", "monet")])
+def test_pictures_are_erased_in_training_alone(method, group):
+    def loss(erase, training):
+        config = configure(method, "cpu", {"model": {group: {"erase": erase}}}, spec=WorldSpec(5, 5))
+        torch.manual_seed(0)
+        extractor = build_model(method, WorldSpec(5, 5), config.model, 0).extractor
+        return extractor.train(training)(PICTURES)[0].item()
+
+    assert loss(0.5, training=False) == loss(0.0, training=False)
+    assert loss(0.5, training=True) != loss(0.0, training=True)
+
+
+def test_a_share_beyond_one_is_refused():
+    with pytest.raises(HowmError, match=r"erase must be in \[0, 1\], got 1.5"):
+        configure("howm-paper", "cpu", {"model": {"extractor": {"erase": 1.5}}})
