@@ -278,6 +278,10 @@ def _check_slots(check: _Check, extractor: Extractor, spec: WorldSpec, pictures:
             with check.watch("drawn_at"):
                 places = check.rows("drawn_at", extractor.drawn_at, (slots,), lambda: extractor.slots(others))
                 check.shape("drawn_at", places, (_BATCH, extractor.num_slots, 2))
+        if extractor.knows_looks:
+            with check.watch("look"):
+                looks = check.rows("look", extractor.look, (slots,), lambda: extractor.slots(others))
+                check.shape("look", looks, (_BATCH, extractor.num_slots, looks.shape[-1]))
         with check.watch("draw"):
             drawn = check.rows("draw", extractor.draw, (slots,), lambda: extractor.slots(others))
             if check.shape("draw", drawn, (_BATCH, spec.height, spec.width, 3)):

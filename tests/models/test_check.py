@@ -293,6 +293,13 @@ class Nowhere(Blobs):
         return slots[..., :1]
 
 
+class Faceless(Blobs):
+    knows_looks = True
+
+    def look(self, slots):
+        return slots.flatten(1)
+
+
 class Lossless(Blobs):
     def forward(self, pictures):
         return super().forward(pictures)[0]
@@ -305,6 +312,7 @@ class Lossless(Blobs):
         (Misnumbered, "slots: must give a tensor of shape (6, 2, 4)"),
         (CellMasks, "masks: must give a tensor of shape (6, 2, 12, 8)"),
         (Nowhere, "drawn_at: must give a tensor of shape (6, 2, 2)"),
+        (Faceless, "look: must give a tensor of shape (6, 2, 8)"),
         (Bright, "draw: must give colours in 0-1"),
         (Lossless, "forward: must give a loss and a dict of logs"),
     ],
