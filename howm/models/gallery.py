@@ -19,9 +19,12 @@ class Gallery(ActionAttention):
     Learned keys need many steps for each object, and in a library of thousands each has few. A mean needs one frame.
     A look is what the extractor draws for a slot, wherever that lies, projected to ``size`` numbers. ``spread``, the
     mean squared distance of a look from its object's key, is the unit of the scores.
+
+    The last entry of a key is -‖mean‖², so that its product with a query is -‖look - mean‖² / spread, but for what does
+    not depend on the object. Who was never seen moving is nobody.
     """
 
-    total: Tensor
+    keys: Tensor
     count: Tensor
     distance: Tensor
     projection: Tensor
@@ -33,18 +36,12 @@ class Gallery(ActionAttention):
         size = min(size, values)
         basis = torch.linalg.qr(torch.randn(values, size)).Q
         self.register_buffer("projection", basis * (values / size) ** 0.5)  # keeps distances, on average
-        self.register_buffer("total", torch.zeros(spec.n, size))  # of looks
-        self.register_buffer("count", torch.zeros(spec.n))
+        self.register_buffer("keys", torch.cat([torch.zeros(spec.n, size), torch.full((spec.n, 1), NEVER)], dim=1))
+        self.register_buffer("count", torch.zeros(spec.n))  # of looks
         self.register_buffer("distance", torch.zeros(2))  # the sum of squared distances, and of how many
 
     def keys_of(self, objects: Int[Tensor, "*b"] | None = None) -> Float[Tensor, "*n D"]:
-        """With a last entry by which the product with a query is -‖look - mean‖² / spread, but for what does not depend
-        on the object. What was never seen moving is nobody."""
-        total, count = (self.total, self.count) if objects is None else (self.total[objects], self.count[objects])
-        mean = total / count.clamp_min(1).unsqueeze(-1)
-        bias = -mean.square().sum(dim=-1) / self.spread
-        bias = torch.where(count > 0, bias, NEVER)
-        return torch.cat([mean * (2 / self.spread), bias.unsqueeze(-1)], dim=-1)
+        return self.keys if objects is None else self.keys[objects]
 
     @property
     def spread(self) -> Tensor:
@@ -53,11 +50,11 @@ class Gallery(ActionAttention):
 
     def queries(self, slots: Float[Tensor, "*b slot"]) -> Float[Tensor, "*b D"]:
         looks = self.looks(slots)
-        return torch.cat([looks, torch.ones_like(looks[..., :1])], dim=-1)
+        return torch.cat([2 * looks, torch.ones_like(looks[..., :1])], dim=-1) / self.spread
 
     @torch.no_grad()
     def looks(self, slots: Float[Tensor, "*b slot"]) -> Float[Tensor, "*b D"]:
-        return self._look(slots) @ self.projection
+        return self._look(slots, self.projection)
 
     @torch.no_grad()
     def observe(
@@ -66,18 +63,24 @@ class Gallery(ActionAttention):
         """Add the looks of what moved, before and after, to those of the objects that acted."""
         if self.background:
             slots, following = slots[:, :-1], following[:, :-1]
-        for one, other in ((slots, following), (following, slots)):
-            most = unmatched_share(one, other).max(dim=1)
-            looks = self.looks(one[torch.arange(len(one), device=one.device), most.indices])
-            self._add(from_all_processes(looks), from_all_processes(torch.where(most.values > MOVED, acting, -1)))
+        here, there = torch.cat([slots, following]), torch.cat([following, slots])
+        most = unmatched_share(here, there).max(dim=1)
+        looks = self.looks(here[torch.arange(len(here), device=here.device), most.indices])
+        moved = torch.where(most.values > MOVED, acting.repeat(2), -1)
+        self._add(from_all_processes(looks), from_all_processes(moved))
 
     def _add(self, looks: Float[Tensor, "B D"], objects: Int[Tensor, " B"]) -> None:
+        """Looks of objects, -1 for nobody's."""
         looks, objects = looks[objects >= 0], objects[objects >= 0]
         known = self.count[objects] > 0
-        apart = looks - self.total[objects] / self.count[objects].clamp_min(1).unsqueeze(1)
-        self.distance += torch.stack([apart[known].square().sum(), known.sum().to(apart.dtype)])
-        self.total.index_add_(0, objects, looks)
-        self.count.index_add_(0, objects, torch.ones_like(self.count[objects]))
+        apart = (looks - self.keys[objects, :-1])[known].square().sum()
+        self.distance += torch.stack([apart, known.sum().to(apart.dtype)])
+        seen, which = torch.unique(objects, return_inverse=True)
+        before = self.count[seen].unsqueeze(1)
+        total = (before * self.keys[seen, :-1]).index_add(0, which, looks)
+        self.count.index_add_(0, objects, torch.ones_like(looks[:, 0]))
+        mean = total / self.count[seen].unsqueeze(1)
+        self.keys[seen] = torch.cat([mean, -mean.square().sum(dim=1, keepdim=True)], dim=1)
 
 
 def from_all_processes(rows: Tensor) -> Tensor:

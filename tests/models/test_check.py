@@ -296,7 +296,7 @@ class Nowhere(Blobs):
 class Faceless(Blobs):
     knows_looks = True
 
-    def look(self, slots):
+    def look(self, slots, basis=None):
         return slots.flatten(1)
 
 

@@ -192,17 +192,16 @@ def test_a_gallery_keeps_the_mean_look_of_what_moved_when_an_object_acted():
     before, after, acting, which, moved = moves(60)
     for some in torch.arange(60).split(20):
         gallery.observe(before[some], after[some], acting[some])
-    spread = gallery.spread
     for n in range(N):
         mine = [i for i in range(60) if acting[i] == n and moved[i]]
         seen = torch.stack([frame[i, which[i]] for i in mine for frame in (before, after)])
         mean = gallery.looks(seen).mean(dim=0)
-        torch.testing.assert_close(gallery.keys_of(torch.tensor(n))[:-1], 2 * mean / spread)
+        torch.testing.assert_close(gallery.keys_of(torch.tensor(n))[:-1], mean)
         assert gallery.count[n] == 2 * len(mine)
     slots = torch.randn(40, K + 1, 16)
-    means = gallery.total / gallery.count.unsqueeze(1)
-    nearest = torch.cdist(gallery.looks(slots[:, :-1]), means).argmin(dim=2)
-    assert torch.equal(gallery.retrieve(slots)[1][:, :-1], nearest)
+    squared = torch.cdist(gallery.looks(slots[:, :-1]), gallery.keys[:, :-1]).square()
+    assert torch.equal(gallery.retrieve(slots)[1][:, :-1], squared.argmin(dim=2))
+    torch.testing.assert_close(gallery(slots).scores, torch.log_softmax(-squared / gallery.spread, dim=2))
 
 
 def test_an_object_that_was_never_seen_moving_is_nobody():
@@ -227,3 +226,11 @@ def test_training_fills_the_gallery_and_evaluation_leaves_it_alone(data):
     assert loss.isfinite()
     assert "identity" not in logs
     assert torch.equal(model.attention.count.long(), 2 * torch.bincount(acting[moved], minlength=N))
+
+
+def test_looks_are_the_sprites_that_are_drawn_and_their_projections():
+    extractor = built(0).extractor
+    slots, basis = torch.randn(7, K + 1, 16), torch.randn(300, 4)
+    sprites, _ = extractor.sprite_decoder(slots)
+    torch.testing.assert_close(extractor.look(slots), sprites)
+    torch.testing.assert_close(extractor.look(slots, basis), sprites @ basis)

@@ -55,8 +55,8 @@ class Extractor(nn.Module, ABC):
         """The row and column, in cells from the centre of the picture, at which each slot is drawn."""
         raise NotImplementedError
 
-    def look(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b L"]:
-        """What each slot looks like, wherever it lies."""
+    def look(self, slots: Float[Tensor, "*b D"], basis: Float[Tensor, "L size"] | None = None) -> Float[Tensor, "*b F"]:
+        """What each slot looks like, wherever it lies; with a basis, the product of that with it."""
         raise NotImplementedError
 
     def track(self, pictures: Tensor) -> Float[Tensor, "B S D"] | None:

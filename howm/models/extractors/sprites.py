@@ -3,8 +3,10 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import linear, relu
 
 from howm.models.extractors.cells import CellExtractor, ExtractorConfig
+from howm.models.product_cpu import product
 from howm.worlds.spec import WorldSpec
 
 
@@ -54,9 +56,18 @@ class SpriteExtractor(CellExtractor):
         where: Tensor = torch.softmax(self.sprite_decoder.where(slots), dim=-1)
         return where @ (at - at.mean(dim=0))
 
-    def look(self, slots: Float[Tensor, "*b D"]) -> Float[Tensor, "*b L"]:
-        sprites: Tensor = self.sprite_decoder.what(slots)
-        return sprites
+    def look(self, slots: Float[Tensor, "*b D"], basis: Float[Tensor, "L size"] | None = None) -> Float[Tensor, "*b F"]:
+        first, last = self.sprite_decoder.what[0], self.sprite_decoder.what[2]
+        assert isinstance(first, nn.Linear)
+        assert isinstance(last, nn.Linear)
+        weight: Tensor = last.weight
+        bias: Tensor = last.bias
+        if basis is not None:  # sprites are then never made
+            weight, bias = basis.t() @ weight, basis.t() @ bias
+        if torch.is_grad_enabled() or slots.device.type != "cpu":
+            return linear(relu(first(slots)), weight, bias)
+        hidden = product(slots.reshape(-1, slots.shape[-1]), first.weight, first.bias, relu=True)
+        return product(hidden, weight, bias).view(*slots.shape[:-1], -1)
 
     def draw_cells(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B cells values"]:
         return self.sprite_decoder.compose(*self.sprite_decoder(slots[:, :-1]))
