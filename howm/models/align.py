@@ -46,9 +46,8 @@ def bind_actors(
     """
     binding = attention.among(current, actors, rivals)
     with torch.no_grad():
-        now = binding.without_rivals().claims
-        then = attention.among(others[: len(actors)], actors).claims
-        negative = attention.among(others[len(actors) :], negative_actors).claims
+        now = binding.claims if rivals is None else binding.without_rivals().claims
+        then, negative = attention.among(others, torch.cat([actors, negative_actors])).claims.chunk(2)
         own, theirs = union(actors, negative_actors)
         return binding, (own @ now, own @ then, theirs @ negative)
 

@@ -6,7 +6,8 @@ with AVX-512, which MKL seems not to use there.
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import linear, relu
 
 # Below as many multiplications, preparing the kernel costs more than it saves.
 _SMALL_PRODUCT = 2**20
@@ -31,6 +32,16 @@ def product_plus(
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, plus, weight, None, "add")
         return out
     return plus.addmm_(x, weight.t())
+
+
+def two_layers(
+    x: Float[Tensor, "*b I"], first: nn.Linear, weight: Float[Tensor, "O H"], bias: Float[Tensor, " O"]
+) -> Float[Tensor, "*b O"]:
+    """W relu(first(x)) + b: by the products above where no gradient is asked for."""
+    rows = x.reshape(-1, x.shape[-1])
+    if torch.is_grad_enabled() or x.device.type != "cpu" or not _by_onednn(rows, first.weight):
+        return linear(relu(first(x)), weight, bias)
+    return product(product(rows, first.weight, first.bias, relu=True), weight, bias).view(*x.shape[:-1], -1)
 
 
 def _by_onednn(x: Tensor, weight: Tensor) -> bool:

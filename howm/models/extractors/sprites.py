@@ -3,10 +3,9 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import linear, relu
 
 from howm.models.extractors.cells import CellExtractor, ExtractorConfig
-from howm.models.product_cpu import product
+from howm.models.product_cpu import two_layers
 from howm.worlds.spec import WorldSpec
 
 
@@ -34,6 +33,13 @@ class SpriteDecoder(nn.Module):
         return where.transpose(1, 2) @ sprites + (1 - where.sum(dim=1)).unsqueeze(-1) * self.background
 
 
+def _layers(network: nn.Sequential) -> tuple[nn.Linear, nn.Linear]:
+    first, _, last = network
+    assert isinstance(first, nn.Linear)
+    assert isinstance(last, nn.Linear)
+    return first, last
+
+
 class SpriteExtractor(CellExtractor):
     """Extractors that decode what and where."""
 
@@ -53,21 +59,15 @@ class SpriteExtractor(CellExtractor):
         columns = self.spec.width // self.spec.grid_pixels
         cells = torch.arange(self.spec.cells, device=slots.device)
         at = torch.stack([cells // columns, cells % columns], dim=1).to(slots.dtype)
-        where: Tensor = torch.softmax(self.sprite_decoder.where(slots), dim=-1)
+        first, last = _layers(self.sprite_decoder.where)
+        where = torch.softmax(two_layers(slots, first, last.weight, last.bias), dim=-1)
         return where @ (at - at.mean(dim=0))
 
     def look(self, slots: Float[Tensor, "*b D"], basis: Float[Tensor, "L size"] | None = None) -> Float[Tensor, "*b F"]:
-        first, last = self.sprite_decoder.what[0], self.sprite_decoder.what[2]
-        assert isinstance(first, nn.Linear)
-        assert isinstance(last, nn.Linear)
-        weight: Tensor = last.weight
-        bias: Tensor = last.bias
-        if basis is not None:  # sprites are then never made
-            weight, bias = basis.t() @ weight, basis.t() @ bias
-        if torch.is_grad_enabled() or slots.device.type != "cpu":
-            return linear(relu(first(slots)), weight, bias)
-        hidden = product(slots.reshape(-1, slots.shape[-1]), first.weight, first.bias, relu=True)
-        return product(hidden, weight, bias).view(*slots.shape[:-1], -1)
+        first, last = _layers(self.sprite_decoder.what)
+        if basis is None:
+            return two_layers(slots, first, last.weight, last.bias)
+        return two_layers(slots, first, basis.t() @ last.weight, basis.t() @ last.bias)  # sprites are never made
 
     def draw_cells(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B cells values"]:
         return self.sprite_decoder.compose(*self.sprite_decoder(slots[:, :-1]))
