@@ -1,4 +1,4 @@
-"""The one kind of error a user can mend: the command line prints it as one line and exits with code 2."""
+"""The one kind of error that a user can fix: the command line prints it as one line and exits with code 2."""
 
 import errno
 import operator

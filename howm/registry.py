@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Names to things, each imported when it is first asked for."""
+    """Things by name, each imported when it is first used."""
 
     def __init__(self, noun: str, builtin: Mapping[str, str], check: Callable[[str, Any], T]) -> None:
         """``check`` is given a name and what was imported, and returns the thing or refuses it."""

@@ -55,9 +55,9 @@ def add_world(parser: argparse.ArgumentParser) -> None:
     known = "a name that `howm worlds` lists, one of an installed package, or package.module:Name"
     parser.add_argument("--world", "--env", metavar="NAME", required=True, help=f"the world: {known}")
     parser.add_argument("-n", type=int, required=True, help="objects in the library (N)")
-    parser.add_argument("--library-seed", type=whole_number(0), default=0, help="which library (default 0)")
+    parser.add_argument("--library-seed", type=whole_number(0), default=0, help="seed of the library (default 0)")
     for part, text in WORLD_PARTS.items():
-        parser.add_argument(f"--{part}", metavar="VALUE", help=f"{text}; of worlds that have this setting")
+        parser.add_argument(f"--{part}", metavar="VALUE", help=f"{text}; for worlds that have this setting")
     add_world_settings(parser)
 
 
@@ -65,11 +65,11 @@ WORLD_PARTS = {
     "space": "grid or free",
     "contact": "block, slide, overlap, push or team",
     "classes": "none, hidden or visible: whether objects are movable, heavy, fixed or ghosts, and show it",
-    "depth": "library or scene: by what nearer objects are chosen",
+    "depth": "library or scene: what decides which object is nearer",
     "background": "black, plain or texture",
     "background-per": "dataset, scene or episode: what has a texture of its own",
-    "noise": "of the camera, in 0-1",
-    "brightness": "by how much the light of episodes differs, in 0-1",
+    "noise": "noise of the camera, in 0-1",
+    "brightness": "how much the light differs between episodes, in 0-1",
     "change-rate": "the share of steps after which an object is replaced",
 }
 
@@ -101,14 +101,16 @@ def allow_world(parser: argparse.ArgumentParser) -> None:
             raise argparse.ArgumentTypeError(str(error)) from None
         return name
 
-    text = "package.module:Name of a world of your own, where the data has one that is not installed"
+    text = "package.module:Name of the world, if the data has one of your own that is not installed"
     parser.add_argument("--world", type=read, metavar="NAME", help=text)
 
 
 def add_typed(parser: argparse.ArgumentParser, *nouns: str) -> None:
-    """Options that let a file name things which no installed package declares."""
+    """Options that let a file name things that no installed package declares."""
     for noun in nouns:
-        parser.add_argument(f"--{noun}", metavar="MODULE:NAME", help=f"import this {noun}, which a file names")
+        parser.add_argument(
+            f"--{noun}", metavar="MODULE:NAME", help=f"your own {noun}, where a file names one that is not installed"
+        )
 
 
 def allow_typed(

@@ -9,7 +9,7 @@ from howm.cli.base import add_command, add_world_settings, allow_typed, whole_nu
 def add_commands(commands: Any) -> None:
     check = commands.add_parser("check", help="check a world, a model or an extractor of your own")
     kinds = check.add_subparsers(required=True, metavar="KIND")
-    violates = "print what {} violates of its contract; exit code 1 if any"
+    violates = "list where {} breaks its contract; exit code 1 if it does"
 
     world = add_command(kinds, "world", _check_world, violates.format("a world"))
     world.add_argument("name", metavar="NAME", help="a known world, or package.module:Name")
@@ -27,7 +27,7 @@ def add_commands(commands: Any) -> None:
 
 
 def report(name: str, violations: list[str]) -> int:
-    """Print each violation in a line of its own, or that there is none; the exit code."""
+    """Print one line for each violation, or that there is none; return the exit code."""
     for violation in violations:
         print(f"VIOLATED  {violation}")
     if not violations:

@@ -14,15 +14,24 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     parser = add_command(
-        commands, "compare", _compare, "rank runs on the same queries, with intervals of the paired differences"
+        commands, "compare", _compare, "rank runs on the same queries, with intervals for the paired differences"
     )
     parser.add_argument("models", nargs="+", metavar="RUN",
                         help=f"{RUN}; or a result (.json) with ranks. The first is what the others are compared with"
                         )  # fmt: skip
-    parser.add_argument("--steps", type=whole_number(1), nargs="+", help="default 1 5 10, or all that results have")
-    parser.add_argument("--data", type=Path, help="a dataset file (default: the one of all runs, or fresh episodes)")
+    parser.add_argument(
+        "--steps",
+        type=whole_number(1),
+        nargs="+",
+        help="steps to predict (default 1 5 10, or all that the results have)",
+    )
+    parser.add_argument(
+        "--data", type=Path, help="a dataset file (default: the one that all runs share, or fresh episodes)"
+    )
     parser.add_argument("--fresh-seed", type=whole_number(0), help="compare on new episodes instead")
-    parser.add_argument("--episodes", type=whole_number(2), help="how many (default: all of the data, or as many)")
+    parser.add_argument(
+        "--episodes", type=whole_number(2), help="how many (default: all of the data, or as many fresh ones)"
+    )
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
     parser.add_argument("-o", "--out", type=Path, help="also write a page (.html)")
     add_typed(parser, "method", "world", "extractor")

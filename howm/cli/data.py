@@ -33,13 +33,13 @@ def add_commands(commands: Any) -> None:
     add_output(make, "the dataset file to write")
     make.add_argument("--grid", metavar="HxW", help="cells of the grid, where the world has one (default 5x5)")
     make.add_argument("--cell-pixels", type=int, help="pixels along a cell, where the world has cells (default 10)")
-    make.add_argument("--train-scenes", type=int, help="of each size (default max(100, ⌈2N/K⌉))")
-    make.add_argument("--eval-scenes", type=int, help="default 100")
+    make.add_argument("--train-scenes", type=int, help="training scenes of each size (default max(100, ⌈2N/K⌉))")
+    make.add_argument("--eval-scenes", type=int, help="evaluation scenes of each size (default 100)")
     make.add_argument("--consecutive", action="store_true", help="evaluate on scenes of K consecutive objects")
-    make.add_argument("--train-episodes", type=int, help="default 1000, or two for each scene where that is more")
-    make.add_argument("--train-steps", type=int, default=100, help="default 100")
-    make.add_argument("--eval-episodes", type=int, default=10_000, help="default 10000")
-    make.add_argument("--eval-steps", type=int, default=10, help="default 10")
+    make.add_argument("--train-episodes", type=int, help="default 1000, or two per scene if that is more")
+    make.add_argument("--train-steps", type=int, default=100, help="steps of a training episode (default 100)")
+    make.add_argument("--eval-episodes", type=int, default=10_000, help="evaluation episodes (default 10000)")
+    make.add_argument("--eval-steps", type=int, default=10, help="steps of an evaluation episode (default 10)")
     moving_help = "share of transitions that move an object (default 0.9; 'any' for uniform actions)"
     make.add_argument("--moving", type=_moving, default=0.9, help=moving_help)
 
@@ -55,7 +55,7 @@ def add_commands(commands: Any) -> None:
     allow_world(show)
     show.add_argument("-o", "--out", type=Path, help="the picture to write (PNG)")
     show.add_argument("--part", default="train", help="train, eval or eval_seen (default train)")
-    show.add_argument("--episode", type=int, default=0, help="default 0")
+    show.add_argument("--episode", type=int, default=0, help="number of the episode (default 0)")
 
     importer = add_command(actions, "import", _data_import, "read files in the HDF5 layout of C-SWM and HOWM")
     importer.add_argument("--train", type=Path, required=True, help="training episodes")
@@ -119,7 +119,7 @@ def _data_check(options: argparse.Namespace) -> int:
     dataset = load_dataset(options.file)
     certificate = dataset.certificate()
     if read_certificate(options.file) != json.loads(json.dumps(certificate)):
-        certificate["violations"].append("certificate: what the file says of itself is not what it holds")
+        certificate["violations"].append("certificate: what the file says about itself is not what it holds")
     if dataset.split is not None:
         certificate["divergence"] = dataset.split.divergence()  # which files of the default split do not state
     if options.json:

@@ -18,10 +18,12 @@ def add_commands(commands: Any) -> None:
         commands, "eval", _eval, "rank a run's k-step predictions on unseen and on training scenes"
     )
     evaluation.add_argument("run", help=RUN)
-    evaluation.add_argument("--steps", type=whole_number(1), nargs="+", default=[1, 5, 10], help="default 1 5 10")
-    evaluation.add_argument("--data", type=Path, help="a dataset file (default: the one of the run)")
     evaluation.add_argument(
-        "--fresh-seed", type=whole_number(0), help="evaluate on new episodes instead; writes nothing"
+        "--steps", type=whole_number(1), nargs="+", default=[1, 5, 10], help="steps to predict (default 1 5 10)"
+    )
+    evaluation.add_argument("--data", type=Path, help="a dataset file (default: the one the run was trained on)")
+    evaluation.add_argument(
+        "--fresh-seed", type=whole_number(0), help="evaluate on new episodes, drawn with this seed; writes nothing"
     )
     evaluation.add_argument(
         "--episodes", type=whole_number(2), help="how many (default: all of the data, or as many fresh ones)"
@@ -35,7 +37,7 @@ def add_commands(commands: Any) -> None:
     evaluation.add_argument("--hard-binding", action="store_true",
                             help="send each object's actions to one slot; writes nothing")  # fmt: skip
     evaluation.add_argument("--infer-count", type=whole_number(1), metavar="MOST",
-                            help="count the objects of each picture, MOST at most; writes nothing")  # fmt: skip
+                            help="count the objects of each picture, up to MOST; writes nothing")  # fmt: skip
     evaluation.add_argument("--results", type=Path, metavar="DIR",
                             help="also write DIR/<world>-n<N>-k<K>/<method>-seed<S>.json")  # fmt: skip
     evaluation.add_argument("--ranks", action="store_true",
@@ -53,12 +55,12 @@ def _eval(options: argparse.Namespace) -> int:
         raise HowmError("--fresh-seed makes its own data and writes nothing; leave out --data and --results")
     if options.results is not None and (options.hard_binding or options.data or options.infer_count):
         raise HowmError(
-            "--results is for what a run does on its own data; leave out --hard-binding, --infer-count and --data"
+            "--results is for a run as it is, on its own data; leave out --hard-binding, --infer-count and --data"
         )
     if options.results is not None and options.results.is_file():
         raise HowmError(f"--results {options.results} is a file; give the folder that the results go into")
     if options.ranks and options.results is None:
-        raise HowmError("--ranks writes beside a result; give --results DIR (howm compare ranks runs by itself)")
+        raise HowmError("--ranks writes next to a result; give --results DIR (howm compare ranks runs by itself)")
     allow_typed([options.method], [options.world], [options.extractor])
     keep_freed_memory()
     result = evaluate_run(

@@ -15,12 +15,12 @@ def add_commands(commands: Any) -> None:
     )
     explore.add_argument("run", help=RUN)
     explore.add_argument("--against", metavar="RUN", help="a second model of the same world, in the same view")
-    explore.add_argument("--data", type=Path, help="a dataset file to take scenes and starts of (default: new ones)")
-    explore.add_argument("--port", type=whole_number(0), default=0, help="default: any free one")
+    explore.add_argument("--data", type=Path, help="a dataset file to take scenes and starts from (default: new ones)")
+    explore.add_argument("--port", type=whole_number(0), default=0, help="default: any free port")
     explore.add_argument("--no-browser", action="store_true", help="print the address only")
     text = "write one page that holds model and world and opens from disk, instead of serving it"
     explore.add_argument("--export", type=Path, metavar="PAGE", help=text)
-    text = "of the scenes of an exported page, such as 5 or 3-7 (default: those of training, and two more or less)"
+    text = "sizes of the scenes of an exported page, such as 5 or 3-7 (default: as in training, ± up to 2)"
     explore.add_argument("--sizes", metavar="K", help=text)
     add_typed(explore, "method", "world", "extractor")
 

@@ -13,9 +13,9 @@ def add_commands(commands: Any) -> None:
 
     push = add_command(actions, "push", _push, "upload a trained model or a dataset, with a card that describes it")
     push.add_argument("source", metavar="RUN_OR_DATASET", help="a run directory, a trained model or a dataset file")
-    push.add_argument("repo_id", metavar="OWNER/NAME", help="the repository on the Hub; it is made if there is none")
+    push.add_argument("repo_id", metavar="OWNER/NAME", help="the repository on the Hub; created if it does not exist")
     push.add_argument(
-        "--private", action="store_true", help="only into a repository that is private, or is made so now"
+        "--private", action="store_true", help="upload only to a private repository; a new one is created as private"
     )
     push.add_argument(
         "--dry-run", type=Path, metavar="FOLDER", help="write what would be uploaded into a new folder instead"
@@ -24,7 +24,7 @@ def add_commands(commands: Any) -> None:
     pull = add_command(actions, "pull", _pull, "download a model or a dataset into a new folder")
     pull.add_argument("repo_id", metavar="OWNER/NAME", help="the repository on the Hub")
     pull.add_argument("--dataset", action="store_true", help="it is a dataset, not a model")
-    pull.add_argument("-o", "--out", type=Path, required=True, help="the folder to make")
+    pull.add_argument("-o", "--out", type=Path, required=True, help="the folder to create")
 
 
 def _push(options: argparse.Namespace) -> int:

@@ -15,7 +15,9 @@ def add_commands(commands: Any) -> None:
     add_world(show)
     show.add_argument("-o", "--out", type=Path, help="the picture to write (PNG)")
     show.add_argument("--json", action="store_true", help="print the library as JSON")
-    check = add_command(actions, "check", _library_check, "say which two objects look most alike, and how far apart")
+    check = add_command(
+        actions, "check", _library_check, "find the two objects that look most alike, and their distance"
+    )
     add_world(check)
 
 

@@ -23,17 +23,21 @@ def add_commands(commands: Any) -> None:
         "--goals", default="100", metavar="FILE|N",
         help="a file of goals, or how many to draw in unseen and in training scenes (default 100)",
     )  # fmt: skip
-    plan.add_argument("--seed", type=whole_number(0), default=0, help="of the goals that are drawn (default 0)")
-    plan.add_argument("--budget", type=whole_number(1), default=100, help="steps in the world (default 100)")
+    plan.add_argument("--seed", type=whole_number(0), default=0, help="seed of the goals that are drawn (default 0)")
+    plan.add_argument(
+        "--budget", type=whole_number(1), default=100, help="largest number of steps in the world (default 100)"
+    )
     look = plan.add_mutually_exclusive_group()
     look.add_argument("--replan", action="store_true",
-                      help="look after every step, and plan again where it did not come true (default)")  # fmt: skip
-    look.add_argument("--open-loop", action="store_true", help="carry out the first plan without looking")
+                      help="observe every step, and plan again if one did not come true (default)")  # fmt: skip
+    look.add_argument("--open-loop", action="store_true", help="carry out the first plan without observing the world")
     plan.add_argument("--cost", choices=("objects", "embedding"),
                       help="distance to the goal (default: by objects where the model keeps them apart)")  # fmt: skip
     plan.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE",
                       help="settings of the planner, for example budget=5000")  # fmt: skip
-    plan.add_argument("--no-references", action="store_true", help="leave out random, exact and the partly true ones")
+    plan.add_argument(
+        "--no-references", action="store_true", help="leave out random, exact, true_dynamics and true_state"
+    )
     plan.add_argument("--json", action="store_true", help="print the record as the last line")
     plan.add_argument("-o", "--out", type=Path, help="also draw a plan in an unseen scene, as a PNG file")
     plan.add_argument("--results", type=Path, metavar="DIR",

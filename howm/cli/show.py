@@ -14,10 +14,12 @@ def add_commands(commands: Any) -> None:
     )
     show.add_argument("run", help=RUN)
     show.add_argument("-o", "--out", type=Path, required=True, help="the folder to write the pictures to")
-    show.add_argument("--data", type=Path, help="a dataset file to take an evaluation episode of (default: a new one)")
-    show.add_argument("--fresh-seed", type=whole_number(0), help="of the new episodes to choose from (default 0)")
-    show.add_argument("--episode", type=whole_number(0), default=0, help="default 0")
-    show.add_argument("--steps", type=whole_number(1), help="default 10, or as many as the data has")
+    show.add_argument(
+        "--data", type=Path, help="a dataset file to take an evaluation episode from (default: a new one)"
+    )
+    show.add_argument("--fresh-seed", type=whole_number(0), help="seed of the new episodes to choose from (default 0)")
+    show.add_argument("--episode", type=whole_number(0), default=0, help="number of the episode (default 0)")
+    show.add_argument("--steps", type=whole_number(1), help="steps to predict (default 10, or as many as the data has)")
     add_typed(show, "method", "world", "extractor")
 
 

@@ -23,7 +23,7 @@ def add_commands(commands: Any) -> None:
     sweep = add_command(
         commands, "sweep", _sweep, "train and evaluate a grid of methods, worlds, library sizes and seeds"
     )
-    sweep.epilog = "`howm sweep status DIR` says how far a sweep is, also while it runs."
+    sweep.epilog = "`howm sweep status DIR` shows the progress of a sweep, also while it runs."
     sweep.add_argument("config", nargs="*", help="a YAML file with the grid")
     sweep.add_argument("--paper", action="store_true", help="the grid of the paper's tables")
     sweep.add_argument(
@@ -38,32 +38,48 @@ def add_commands(commands: Any) -> None:
     sweep.add_argument("--eval-k", help="sizes of evaluation scenes with --split larger-k, such as 6-8")
     sweep.add_argument("--world-set", nargs="+", dest="world_settings", metavar="KEY=VALUE",
                        help="settings of the worlds, for example grid=8x8")  # fmt: skip
-    sweep.add_argument("--train-scenes", type=whole_number(1), help="default max(100, ⌈2N/K⌉)")
-    sweep.add_argument("--seeds", type=whole_number(0), nargs="+")
+    sweep.add_argument("--train-scenes", type=whole_number(1), help="training scenes (default max(100, ⌈2N/K⌉))")
+    sweep.add_argument(
+        "--seeds",
+        type=whole_number(0),
+        nargs="+",
+        help="seeds of both data and training (default 0 1 2, or those of the grid)",
+    )
     sweep.add_argument("--budget", help="quick, cpu or paper (default cpu)")
-    sweep.add_argument("--share", type=float, help="of the preset's training steps (default: the budget's)")
-    sweep.add_argument("--steps", type=whole_number(1), nargs="+", help="of prediction (default 1 5 10)")
-    sweep.add_argument("--episodes", type=whole_number(2), help="of evaluation (default: the budget's)")
+    sweep.add_argument("--share", type=float, help="share of the preset's training steps (default: the budget's)")
+    sweep.add_argument("--steps", type=whole_number(1), nargs="+", help="steps to predict (default 1 5 10)")
+    sweep.add_argument("--episodes", type=whole_number(2), help="evaluation episodes (default: the budget's)")
     sweep.add_argument("--queries", type=whole_number(2), help="how many predictions to rank (default: all)")
     sweep.add_argument(
-        "--set", nargs="+", dest="settings", metavar="KEY=VALUE", help="for all methods that have the key"
+        "--set", nargs="+", dest="settings", metavar="KEY=VALUE", help="override a key, for all methods that have it"
     )
     add_typed(sweep, "extractor")
     sweep.add_argument("--out", type=Path, help="the folder of the sweep")
     sweep.add_argument("--results", type=Path, help="where the results go (default OUT/results)")
-    sweep.add_argument("--workers", type=whole_number(1), default=_cores(), help="default: one for each core")
-    sweep.add_argument("--threads", type=whole_number(1), help="of each (default: the cores shared out; on Ray, 1)")
+    sweep.add_argument(
+        "--workers", type=whole_number(1), default=_cores(), help="runs at a time (default: one for each core)"
+    )
+    sweep.add_argument(
+        "--threads",
+        type=whole_number(1),
+        help="threads of each run (default: the cores divided among workers; on Ray, 1)",
+    )
     sweep.add_argument("--memory-mb", type=whole_number(1), help="a run that needs more is recorded as OM")
-    sweep.add_argument("--engine", choices=("local", "ray"), default="local")
-    sweep.add_argument("--address", help="of a Ray cluster (default: one of this machine)")
-    sweep.add_argument("--gpus", type=_share, default=0.0, help="of each Ray task (default 0; a share is possible)")
+    sweep.add_argument("--engine", choices=("local", "ray"), default="local", help="default local")
+    sweep.add_argument("--address", help="address of a Ray cluster (default: one on this machine)")
+    sweep.add_argument("--gpus", type=_share, default=0.0, help="GPUs of each Ray task (default 0; may be a fraction)")
 
-    status = add_command(commands, "sweep status", _status, "say how far a sweep is: what ended, runs and waits")
+    status = add_command(
+        commands,
+        "sweep status",
+        _status,
+        "show the progress of a sweep: runs that have ended, are running and are waiting",
+    )
     status.add_argument("dir", type=Path, help="the folder of the sweep (its --out)")
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -11,24 +11,22 @@ from howm.cli.base import add_command, add_typed, allow_typed, whole_number
 
 
 def add_commands(commands: Any) -> None:
-    train = add_command(
-        commands, "train", _train, "train a method on a dataset, in a run directory that explains itself"
-    )
+    train = add_command(commands, "train", _train, "train a method on a dataset; the run directory records how")
     train.add_argument("--method", required=True, help="a name that `howm methods` lists, or package.module:Name")
     train.add_argument("--data", type=Path, required=True, help="a dataset file")
     add_typed(train, "world")
     train.add_argument("--out", type=Path, required=True, help="the run directory")
     train.add_argument("--seed", type=whole_number(0), default=0, help="seed of weights and batches (default 0)")
     train.add_argument("--preset", help="paper or cpu (default: paper on a GPU, else cpu)")
-    train.add_argument("--config", help="a YAML file with the groups model and train")
+    train.add_argument("--config", help="a YAML file with the groups model, represent and train")
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", dest="settings",
                        help="override a key, for example train.lr=0.001")  # fmt: skip
     train.add_argument("--extractor", metavar="RUN_OR_KIND",
-                       help="take over the trained slots of this run; or train slots of this kind "
+                       help="reuse the trained slots of this run, or train slots of this kind "
                        "(model.extractor.kind, also package.module:Name)")  # fmt: skip
     train.add_argument("--represent-only", action="store_true",
-                       help="stop when the slots are trained; others can take them over")  # fmt: skip
-    train.add_argument("--minutes", type=_minutes, help="stop after this time; resume with --resume")
+                       help="stop when the slots are trained, so that other runs can reuse them")  # fmt: skip
+    train.add_argument("--minutes", type=_minutes, help="stop after this many minutes; resume with --resume")
     train.add_argument("--resume", action="store_true", help="resume from the last checkpoint")
     train.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
 

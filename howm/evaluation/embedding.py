@@ -1,4 +1,4 @@
-"""Embeddings of predictions and of frames, so taken that a model cannot tell a target from a near miss.
+"""Embeddings of predictions and of frames, taken so that a model cannot tell a target from a near miss.
 
 A model gets copies, and copies are kept of what it gives. Targets and near misses of many queries come in one shuffled
 order, each frame once. Some first frames come twice, before the predictions and among the others: only a model whose

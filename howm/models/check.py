@@ -1,4 +1,4 @@
-"""Checkers of own models and extractors: each violation of the contract is one line that names the verb."""
+"""Checkers of your own models and extractors: each violation of the contract is one line that names the verb."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ _SPEC = WorldSpec(n=6, k=3)
 
 
 def check_model(model: WorldModel | type[WorldModel] | Method | str, spec: WorldSpec | None = None) -> list[str]:
-    """What a model does against the contract, in one line each; empty where it keeps it.
+    """Where a model breaks its contract, one line for each problem; empty if it keeps it.
 
     Given a name, a Method or a class, a model with fresh weights is built for ``spec``, by default a small grid world.
     """
@@ -51,7 +51,7 @@ def check_model(model: WorldModel | type[WorldModel] | Method | str, spec: World
 
 
 def check_extractor(extractor: Extractor | type[Extractor] | str, spec: WorldSpec | None = None) -> list[str]:
-    """What an extractor does against the contract, in one line each; empty where it keeps it."""
+    """Where an extractor breaks its contract, one line for each problem; empty if it keeps it."""
     spec = spec or _SPEC
     if isinstance(extractor, str):
         name = EXTRACTORS.allow(extractor)

@@ -21,7 +21,7 @@ CSWM_N_PRESETS: Mapping[str, Mapping[str, Any]] = {
     "cpu": {**_CPU, "model": {**_CPU["model"], "message_scale": "present", "message_warmup": 2_000}},
 }
 
-# Our HOWM differs from the paper's in all that was found to matter, at any budget; see the README's ablation.
+# Our HOWM differs from the paper's in all that was found to matter, at any budget; see the ablation in docs/results.md.
 _HOWM_MODEL = {
     "extractor": {"kind": "proposals"},
     "attention": 32,

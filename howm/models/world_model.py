@@ -1,4 +1,4 @@
-"""The contract: a world model is four verbs, and what else it can do it says by capabilities.
+"""The contract: a world model has four verbs, and declares what else it can do as capabilities.
 
 Axes, here and in all models: B batch, N library objects, K objects of a scene, S slots, D slot size, F embedding.
 """

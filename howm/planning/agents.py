@@ -1,4 +1,4 @@
-"""Who plans: a model that sees pictures, and references that are told a part of the truth."""
+"""Who plans: a model that sees pictures, and references that know a part of the truth."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -148,7 +148,7 @@ def fit_reward(
     config: RewardConfig | None = None,
     seed: int = 0,
 ) -> RewardHead:
-    """A head that predicts a task's score of the states of a model, learned from random frames of some episodes."""
+    """A head that predicts a task's score from the states of a model, learned from random frames of some episodes."""
     config, task = config or RewardConfig(), make_task(task)
     rng = np.random.default_rng([seed, 23])
     pictures, scores, privileged = _frames(episodes, task, config.frames, rng)

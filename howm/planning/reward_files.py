@@ -51,7 +51,7 @@ def save_reward(head: RewardHead, path: str | os.PathLike[str]) -> None:
 
 
 def load_reward(path: str | os.PathLike[str]) -> RewardHead:
-    """Read a head; a file that is damaged, of another version or not one is one clear error."""
+    """Read a head; a file that is damaged, of another version or not a head is one clear error."""
     size = require_file(path, REMEDY)
     try:
         if size > MAX_BYTES:

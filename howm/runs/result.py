@@ -107,7 +107,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What is known of one run; it carries all names that a table needs, so that no plug-in is asked for them.
+    """What is known about one run, with all the names that a table needs, so that no plug-in has to be asked for them.
 
     A run whose status is not ok has a ``failure`` and no scores.
     """

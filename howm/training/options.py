@@ -7,7 +7,7 @@ from howm.runs.record import ExtractorOrigin
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How a run proceeds, and what its record says of its data; none of this changes the weights."""
+    """How a run proceeds, and what its record says about its data; none of this changes the weights."""
 
     resume: bool = False  # from the last checkpoint
     minutes: float | None = None  # after which to stop, for a later call to resume

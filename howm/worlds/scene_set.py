@@ -25,7 +25,7 @@ def scene_of(row: Integer[np.ndarray, " k"]) -> Scene:
 
 @dataclass(frozen=True)
 class SceneSet:
-    """Different scenes from a library of N, in the order in which they were drawn.
+    """Distinct scenes from a library of N, in the order in which they were drawn.
 
     They have K objects each, or, where ``k_min`` is given, from ``k_min`` to K.
     """

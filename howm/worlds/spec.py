@@ -1,4 +1,4 @@
-"""What a model may know of the world it is built for."""
+"""What a model may know about the world it is built for."""
 
 from dataclasses import dataclass
 from math import gcd
@@ -10,7 +10,7 @@ PATCH_PIXELS = 10  # at most, where there are no cells
 
 @dataclass(frozen=True)
 class WorldSpec:
-    """All that a model is told of its world: numbers of objects and actions, and the size of its pictures.
+    """All that a model knows about its world: numbers of objects and actions, and the size of its pictures.
 
     ``cell_pixels`` is the side of a cell where objects lie on a grid of cells, and None where they may lie anywhere.
     The last four say what kind of world it is, by which presets choose.

@@ -201,7 +201,7 @@ TASKS: Registry[type[Task]] = Registry(
 
 
 def make_task(task: "str | Mapping[str, Any] | Task", **parameters: Any) -> Task:
-    """A task by its name and parameters, as a group with the key ``name``, or as it is."""
+    """A task from its name, from a mapping with the key ``name`` and its parameters, or given as it is."""
     if isinstance(task, Task):
         return task
     if isinstance(task, Mapping):
