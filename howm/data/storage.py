@@ -243,7 +243,7 @@ def _find_arrays(group: h5py.Group, k: int) -> dict[str, h5py.Dataset]:
         axes = _AXES[name]
         fits = [sizes.get(axis, size) == size for axis, size in zip(axes, stored.shape, strict=False)]
         if stored.ndim != len(axes) or not all(fits) or max(stored.shape[2:], default=1) > MAX_PIXELS:
-            raise HowmError(f"{name} of the part {group.name} are {stored.shape}, which does not fit to its actions")
+            raise HowmError(f"{name} of the part {group.name} are {stored.shape}, which does not match its actions")
     if sum(name in found for name in _SHOWN) != 1:
         raise HowmError(f"the part {group.name} needs either states or pictures")
     wide = ("actions", "scene_ids", "frame_ids")

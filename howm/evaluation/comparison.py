@@ -147,7 +147,7 @@ def _subjects(
     checkpoints = {name: load_checkpoint(find_checkpoint(run)) for name, run in runs.items()}
     if isinstance(data, Dataset) or len(runs) < len(named):
         if data is None or (runs and isinstance(data, Dataset)):
-            raise HowmError("a model object is compared on a dataset, beside runs on the path of one; give `data`")
+            raise HowmError("to compare a model object, give `data`: a dataset, or with runs beside it the path of one")
         dataset = data if isinstance(data, Dataset) else load_certified(Path(data))
         chosen, where = episodes_of(dataset, None), "the evaluation episodes of the dataset"
         chosen = replace(chosen, seen=chosen.unseen)

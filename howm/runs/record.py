@@ -110,7 +110,7 @@ class RunRecord:
             self.data.n,
             self.data.k,
         ):
-            raise HowmError(f"spec={self.spec} does not fit to data of n={self.data.n}, k={self.data.k}")
+            raise HowmError(f"spec={self.spec} does not match data of n={self.data.n}, k={self.data.k}")
         if self.seed < 0 or self.progress.step < 0:
             raise HowmError(f"seed={self.seed} and step={self.progress.step} must be 0 or more")
 

@@ -184,7 +184,9 @@ class RunResult:
         measured = (*self.scores.values(), *self.controls.values())
         for steps in {step for scores in measured for by in scores.values() for step in by}.union(*self.gap.values()):
             if not re.fullmatch(r"[1-9]\d{0,5}", steps):
-                raise HowmError(f"scores after {short(steps)} steps should be after a number of steps")
+                raise HowmError(
+                    f"scores after {short(steps)} steps: the number of steps must be an integer from 1 to 999999"
+                )
 
     @property
     def name(self) -> str:
