@@ -184,9 +184,7 @@ class RunResult:
         measured = (*self.scores.values(), *self.controls.values())
         for steps in {step for scores in measured for by in scores.values() for step in by}.union(*self.gap.values()):
             if not re.fullmatch(r"[1-9]\d{0,5}", steps):
-                raise HowmError(
-                    f"scores after {short(steps)} steps: the number of steps must be an integer from 1 to 999999"
-                )
+                raise HowmError(f"steps of scores must be an integer from 1 to 999999, got {short(steps)}")
 
     @property
     def name(self) -> str:
