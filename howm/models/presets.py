@@ -79,7 +79,6 @@ _HOWM_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
 HOWM_BY_TRAIT = {trait: {"paper": values, "cpu": values} for trait, values in _HOWM_BY_TRAIT.items()}
 # Where the same objects are always there, a slot can hold two of them as if they were one.
 HOWM_PAPER_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {"one_scene": {"cpu": {"model": {"extractor": {"erase": 0.2}}}}}
-MONET_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {"one_scene": {"cpu": {"model": {"monet": {"erase": 0.2}}}}}
 HOWM_PAPER_PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
     "cpu": {
