@@ -58,7 +58,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
             line = sorted((row[varied], row["hard"]) for row in rows if (row["varied"], row["seed"]) == (varied, seed))
             axes.plot(*zip(*line, strict=True), "o-", ms=3, lw=1, label=f"seed {seed}")
         axes.set(xscale="log", xlabel=f"training {varied}", ylabel="hard pool, MRR at 10 steps", ylim=(0, 102))
-    figure.axes[0].legend(fontsize=8)
+    figure.axes[0].legend(fontsize=8, loc="lower right")
     figure.savefig(path, dpi=110)
 
 
