@@ -26,8 +26,8 @@ def test_both_phases_of_howm_are_the_same_in_two_processes(tmp_path: Path, liste
     curves = [[row["loss"] for row in metrics(tmp_path / name) if "loss" in row] for name in ("one", "two")]
     assert len(curves[0]) == 8  # of both phases
     assert curves[0] == pytest.approx(curves[1], rel=1e-4)
-    # Without the hinge, which is that of a batch: held-out batches are as large as a process's share. After a few steps,
-    # looks in a gallery hardly differ, and what they score there magnifies rounding.
+    # Without the hinge, which is that of a batch: held-out batches are as large as a process's share. After so few
+    # steps, looks in a gallery hardly differ, and their scores magnify rounding.
     for name in ("held_out_reconstruction", "held_out_positive"):
         one, two = ([row[name] for row in metrics(tmp_path / run) if name in row] for run in ("one", "two"))
         assert one == pytest.approx(two, rel=1e-4 if listed else 5e-3)
