@@ -21,7 +21,7 @@ class Gallery(ActionAttention):
     mean squared distance of a look from its object's key, is the unit of the scores.
 
     The last entry of a key is -‖mean‖², so that its product with a query is -‖look - mean‖² / spread, but for what does
-    not depend on the object. Who was never seen moving is nobody.
+    not depend on the object. No slot is ever taken for an object that was not seen moving.
     """
 
     keys: Tensor
@@ -70,7 +70,7 @@ class Gallery(ActionAttention):
         self._add(from_all_processes(looks), from_all_processes(moved))
 
     def _add(self, looks: Float[Tensor, "B D"], objects: Int[Tensor, " B"]) -> None:
-        """Looks of objects, -1 for nobody's."""
+        """Add looks to those of their objects; -1 marks looks to leave out."""
         looks, objects = looks[objects >= 0], objects[objects >= 0]
         known = self.count[objects] > 0
         apart = (looks - self.keys[objects, :-1])[known].square().sum()

@@ -282,7 +282,7 @@ class HOWM(WorldModel):
         """
         current, others = slots[: len(batch)], slots[len(batch) :]
         if self.searched and batch.actors is not None and batch.negative_actors is not None:
-            rivals = None  # of whom keys that are learned have to be told apart
+            rivals = None  # only learned keys are trained against other objects
             if not isinstance(self.attention, Gallery):
                 rivals = torch.unique(batch.action // self.spec.actions_per_object)
             bound = bind_actors(self.attention, current, others, batch.actors, batch.negative_actors, rivals)
