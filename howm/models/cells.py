@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from howm.models.product_cpu import Linear
 from howm.worlds.spec import WorldSpec
 
 
@@ -20,7 +21,7 @@ class CellFeatures(nn.Module):
     def __init__(self, spec: WorldSpec, features: int) -> None:
         super().__init__()
         self.cell_pixels = spec.grid_pixels
-        self.linear = nn.Linear(3 * spec.grid_pixels**2, features)
+        self.linear = Linear(3 * spec.grid_pixels**2, features)
 
     def forward(self, obs: Tensor) -> Float[Tensor, "B cells features"]:
         lit, features = self.rows(obs)

@@ -4,10 +4,13 @@ torch takes float32 products from MKL. oneDNN, which is part of torch as well, w
 with AVX-512, which MKL seems not to use there.
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import linear, relu
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 
 # Below as many multiplications, preparing the kernel costs more than it saves.
 _SMALL_PRODUCT = 2**20
@@ -34,14 +37,39 @@ def product_plus(
     return plus.addmm_(x, weight.t())
 
 
-def two_layers(
-    x: Float[Tensor, "*b I"], first: nn.Linear, weight: Float[Tensor, "O H"], bias: Float[Tensor, " O"]
+class Linear(nn.Linear):
+    """`nn.Linear`, by the products above where they apply."""
+
+    def forward(self, x: Float[Tensor, "*b I"]) -> Float[Tensor, "*b O"]:
+        return fast_linear(x, self.weight, self.bias)
+
+
+def fast_linear(
+    x: Float[Tensor, "*b I"], weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None
 ) -> Float[Tensor, "*b O"]:
-    """W relu(first(x)) + b: by the products above where no gradient is asked for."""
+    """`torch.nn.functional.linear`, by the products above where they apply."""
     rows = x.reshape(-1, x.shape[-1])
-    if torch.is_grad_enabled() or x.device.type != "cpu" or not _by_onednn(rows, first.weight):
-        return linear(relu(first(x)), weight, bias)
-    return product(product(rows, first.weight, first.bias, relu=True), weight, bias).view(*x.shape[:-1], -1)
+    plain = x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
+    if plain or weight.dtype != x.dtype or not _by_onednn(rows, weight):
+        return linear(x, weight, bias)
+    out: Tensor = _Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
+    return out.view(*x.shape[:-1], len(weight))
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return product(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        d_x = product(grad, weight.t()) if needs_x else None
+        d_weight = product(grad.t(), x.t()) if needs_weight else None
+        return d_x, d_weight, grad.sum(dim=0) if needs_bias else None
 
 
 def _by_onednn(x: Tensor, weight: Tensor) -> bool:

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from howm.errors import require_int
+from howm.models.product_cpu import Linear
 
 
 class Steps(nn.Module):
@@ -55,29 +56,29 @@ class RelationTransition(nn.Module):
         super().__init__()
         require_int("rounds", rounds, 1)
         self.rounds, self.cutoff = rounds, cutoff
-        self.look = nn.Linear(code_size, look)
-        self.reference = nn.Linear(code_size, 2)  # from where an extractor sees an object to what collides
+        self.look = Linear(code_size, look)
+        self.reference = Linear(code_size, 2)  # from where an extractor sees an object to what collides
         nn.init.zeros_(self.reference.weight)
         nn.init.zeros_(self.reference.bias)
         self.relative = Steps(reach, spacing, width)
         self.absolute = Steps(extent, spacing, width)
         own = look + action_size
-        self.from_relative = nn.Linear(self.relative.size, hidden)
-        self.from_receiver = nn.Linear(own, hidden, bias=False)
-        self.from_sender = nn.Linear(own, hidden, bias=False)
-        self.edge = nn.Sequential(nn.ReLU(), nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.ReLU())
+        self.from_relative = Linear(self.relative.size, hidden)
+        self.from_receiver = Linear(own, hidden, bias=False)
+        self.from_sender = Linear(own, hidden, bias=False)
+        self.edge = nn.Sequential(nn.ReLU(), nn.LayerNorm(hidden), Linear(hidden, hidden), nn.ReLU())
         self.node = nn.Sequential(
-            nn.Linear(self.absolute.size + own + hidden, hidden),
+            Linear(self.absolute.size + own + hidden, hidden),
             nn.ReLU(),
             nn.LayerNorm(hidden),
-            nn.Linear(hidden, hidden),
+            Linear(hidden, hidden),
             nn.ReLU(),
         )
         if rounds > 1:
-            self.again_receiver = nn.Linear(hidden, hidden, bias=False)
-            self.again_sender = nn.Linear(hidden, hidden, bias=False)
-            self.again_node = nn.Linear(hidden, hidden, bias=False)
-        self.change = nn.Linear(hidden, 2)
+            self.again_receiver = Linear(hidden, hidden, bias=False)
+            self.again_sender = Linear(hidden, hidden, bias=False)
+            self.again_node = Linear(hidden, hidden, bias=False)
+        self.change = Linear(hidden, 2)
 
     def forward(
         self,

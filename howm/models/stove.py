@@ -20,6 +20,7 @@ from howm.models.binding import broadcast_actions
 from howm.models.cells import unit
 from howm.models.distance import assignment, matched
 from howm.models.extractors.placement import Patches, Picture, place
+from howm.models.product_cpu import Linear
 from howm.models.transition import GNNTransition
 from howm.models.world_model import Logs, SlotState, State, WorldModel, full_precision, slot_state
 from howm.worlds.spec import WorldSpec
@@ -87,9 +88,9 @@ class STOVE(WorldModel):
             nn.Conv2d(64, FEATURES, 3, padding=1),
             nn.ReLU(),
         )
-        self.infer = nn.Sequential(nn.Linear(FEATURES, hidden), nn.ReLU(), nn.Linear(hidden, 2 * (2 + code)))
+        self.infer = nn.Sequential(Linear(FEATURES, hidden), nn.ReLU(), Linear(hidden, 2 * (2 + code)))
         texels = config.sprite**2
-        self.sprite = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, 4 * texels))
+        self.sprite = nn.Sequential(Linear(code, hidden), nn.ReLU(), Linear(hidden, 4 * texels))
         self.background = nn.Parameter(torch.zeros(1, 3, *self.size))
         self.transition = GNNTransition(2 + code, spec.actions, hidden)
         self.noise = nn.Parameter(torch.full((2 + code,), -1.0))  # of the dynamics, before softplus

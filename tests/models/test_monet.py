@@ -33,21 +33,21 @@ def pictures(data, count=4):
     return torch.from_numpy(data.train.observe(np.arange(count), 0))
 
 
-@pytest.mark.parametrize("background_slot", [False, True])
+@pytest.mark.parametrize(("background", "spare"), [(False, 0), (True, 0), (True, 2)])
 @pytest.mark.parametrize("resolution", ["cells", "pixels"])
-def test_masks_explain_every_pixel_once(resolution, background_slot, data):
+def test_masks_explain_every_pixel_once(resolution, background, spare, data):
     torch.manual_seed(0)
-    monet = MONet(
-        WorldSpec(6, 3), MONetConfig(resolution=resolution, background_slot=background_slot, hidden=16)
-    ).eval()
+    config = MONetConfig(resolution=resolution, background_slot=background, spare_slots=spare, hidden=16)
+    monet = MONet(WorldSpec(6, 3), config).eval()
+    slots = 6 + background + spare
     obs = pictures(data)
     masks = monet.attention_masks(obs)
-    assert masks.shape == (4, 6 + background_slot, 50, 50)
+    assert masks.shape == (4, slots, 50, 50)
     assert torch.allclose(masks.sum(dim=1), torch.ones(4, 50, 50), atol=1e-5)
-    assert monet.slots(obs).shape == (4, 6 + background_slot, 4)
+    assert monet.slots(obs).shape == (4, slots, 4)
     colours, log_masks = monet.decode(monet.slots(obs))
     elements, channels = (25, 300) if resolution == "cells" else (2500, 3)
-    assert colours.shape == (4, 6 + background_slot, elements, channels)
+    assert colours.shape == (4, slots, elements, channels)
     assert torch.allclose(log_masks.exp().sum(dim=1), torch.ones(()), atol=1e-5)
     loss, logs = monet.train()(obs)
     loss.backward()

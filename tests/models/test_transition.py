@@ -288,6 +288,24 @@ def test_mlp_equals_its_layers_one_by_one(shape, dtype, monkeypatch):
         assert_same(*found, TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(200, 25), (40, 5, 25), (25,), (0, 25)])
+def test_a_fast_linear_layer_is_a_linear_layer(shape, bias, dtype, monkeypatch):
+    monkeypatch.setattr(product_cpu, "_SMALL_PRODUCT", 0)
+    torch.manual_seed(0)
+    fast, plain = product_cpu.Linear(25, 9, bias).to(dtype), nn.Linear(25, 9, bias).to(dtype)
+    plain.load_state_dict(fast.state_dict())
+    found = []
+    for layer in (fast, plain):
+        x = torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        out = layer(x)
+        gradients = torch.autograd.grad(out.square().sum(), [x, *layer.parameters()])
+        found.append([out.detach(), *gradients])
+    for ours, reference in zip(*found, strict=True):
+        torch.testing.assert_close(ours, reference, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
 def test_gradients_are_those_of_finite_differences(monkeypatch):
     monkeypatch.setattr(mlp, "_SMALL_LAYER", 0)
     monkeypatch.setattr(gnn_cpu, "_BLOCK_ELEMENTS", 100)

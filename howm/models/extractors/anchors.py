@@ -20,6 +20,7 @@ from howm.models.extractors.placement import Patches, Picture, place
 from howm.models.extractors.proposals import sigmoid_with_sum
 from howm.models.extractors.pursuit import pursue, refine
 from howm.models.extractors.scarcity import WARMUP, counted, emptiest, scarce, totals_at_first
+from howm.models.product_cpu import Linear
 from howm.worlds.spec import WorldSpec
 
 STRIDE = 4  # pixels between anchors
@@ -121,16 +122,16 @@ class Anchors(Extractor):
         hidden = config.hidden
         self.head = nn.Sequential(
             nn.LayerNorm(96),
-            nn.Linear(96, hidden),
+            Linear(96, hidden),
             nn.ReLU(),
             nn.LayerNorm(hidden),
-            nn.Linear(hidden, hidden),
+            Linear(hidden, hidden),
             nn.ReLU(),
-            nn.Linear(hidden, 4 + config.code),
+            Linear(hidden, 4 + config.code),
         )
         texels = config.sprite**2
-        last = nn.Linear(hidden, 4 * texels)
-        self.sprite = nn.Sequential(nn.Linear(config.code, hidden), nn.ReLU(), last)
+        last = Linear(hidden, 4 * texels)
+        self.sprite = nn.Sequential(Linear(config.code, hidden), nn.ReLU(), last)
         with torch.no_grad():
             last.bias[3 * texels :] = -1.0  # hardly opaque
         self.learned_background = nn.Parameter(torch.zeros(1, 3, *self.size))

@@ -12,6 +12,7 @@ from howm.config import require_least, validate
 from howm.models.cells import unit
 from howm.models.extractors.base import Extractor
 from howm.models.extractors.cells import normalised
+from howm.models.product_cpu import Linear
 from howm.worlds.spec import WorldSpec
 
 _STRIDE = 4  # pixels between features, and the side of the patches that the decoder paints
@@ -55,18 +56,18 @@ class ConvAttention(Extractor):
             nn.Conv2d(3, 32, 5, 2, padding=2), nn.ReLU(), nn.Conv2d(32, 48, 5, 2, padding=2), nn.ReLU(),
             nn.Conv2d(48, features, 3, padding=1), nn.ReLU(), nn.Conv2d(features, features, 3, padding=1),
         )  # fmt: skip
-        self.where = nn.Linear(2, features)
+        self.where = Linear(2, features)
         self.mix = nn.Sequential(
-            nn.LayerNorm(features), nn.Linear(features, features), nn.ReLU(), nn.Linear(features, 2 * size)
+            nn.LayerNorm(features), Linear(features, features), nn.ReLU(), Linear(features, 2 * size)
         )
-        self.norm, self.queries, self.update = nn.LayerNorm(size), nn.Linear(size, size), nn.GRUCell(size, size)
-        self.mlp = nn.Sequential(nn.LayerNorm(size), nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, size))
+        self.norm, self.queries, self.update = nn.LayerNorm(size), Linear(size, size), nn.GRUCell(size, size)
+        self.mlp = nn.Sequential(nn.LayerNorm(size), Linear(size, hidden), nn.ReLU(), Linear(hidden, size))
         self.mean = nn.Parameter(torch.zeros(size))
         self.log_spread = nn.Parameter(torch.zeros(size))
-        self.where_to_paint = nn.Linear(2, size)
+        self.where_to_paint = Linear(2, size)
         self.decoder = nn.Sequential(
-            nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
-            nn.Linear(hidden, 4 * _STRIDE**2),
+            Linear(size, hidden), nn.ReLU(), Linear(hidden, hidden), nn.ReLU(),
+            Linear(hidden, 4 * _STRIDE**2),
         )  # fmt: skip
         self.register_buffer("noise", torch.randn(self.num_slots, size + 2))
         rows, columns = (torch.linspace(-1, 1, count) for count in self.places)

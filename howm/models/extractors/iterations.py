@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from howm.models.extractors.cells import ExtractorConfig
+from howm.models.product_cpu import Linear
 
 
 class SlotAttentionIterations(nn.Module):
@@ -17,14 +18,14 @@ class SlotAttentionIterations(nn.Module):
         size = config.slot
         self.iterations, self.implicit = config.iterations, config.implicit
         self.norm_inputs, self.norm_slots = nn.LayerNorm(config.features), nn.LayerNorm(size)
-        self.keys = nn.Linear(config.features, size, bias=False)
+        self.keys = Linear(config.features, size, bias=False)
         with torch.no_grad():
             self.keys.weight.mul_(config.key_gain)
-        self.values = nn.Linear(config.features, size, bias=False)
-        self.queries = nn.Linear(size, size, bias=False)
+        self.values = Linear(config.features, size, bias=False)
+        self.queries = Linear(size, size, bias=False)
         self.update = nn.GRUCell(size, size)
         self.mlp = nn.Sequential(
-            nn.LayerNorm(size), nn.Linear(size, config.hidden), nn.ReLU(), nn.Linear(config.hidden, size)
+            nn.LayerNorm(size), Linear(size, config.hidden), nn.ReLU(), Linear(config.hidden, size)
         )
 
     def forward(

@@ -12,6 +12,7 @@ from torch.nn.functional import conv2d, interpolate, logsigmoid
 from howm.config import require_least, require_positive, require_share, validate
 from howm.models.cells import erase_cells, join_cells, split_cells, unit
 from howm.models.extractors.base import Extractor
+from howm.models.product_cpu import Linear
 from howm.worlds.spec import WorldSpec
 
 
@@ -22,6 +23,7 @@ class MONetConfig:
     latent: int = 4
     resolution: Literal["pixels", "cells"] = "pixels"
     background_slot: bool = False  # N+1 slots: with N, none is left for the background where N = K
+    spare_slots: int = 0  # more of them, which no object's actions go to
     channels: int = 32  # of the attention network's first layers; its later ones have twice as many
     hidden: int = 512  # of the encoder
     background_deviation: float = 0.09  # of pixels in the first slot
@@ -33,7 +35,7 @@ class MONetConfig:
     def __post_init__(self) -> None:
         validate(self)
         require_least(self, 1, "latent", "channels", "hidden")
-        require_least(self, 0, "beta", "gamma")
+        require_least(self, 0, "spare_slots", "beta", "gamma")
         require_positive(self, "background_deviation", "object_deviation")
         require_share(self, "erase")
 
@@ -52,7 +54,7 @@ class UNet(nn.Module):
         self.up = nn.ModuleList(_block(a + b, c) for a, b, c in zip(below, reversed(down), up, strict=False))
         flat = down[-1] * self.SIZES[-1] ** 2
         self.middle = nn.Sequential(
-            nn.Linear(flat, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, flat), nn.ReLU()
+            Linear(flat, 128), nn.ReLU(), Linear(128, 128), nn.ReLU(), Linear(128, flat), nn.ReLU()
         )
         self.last = nn.Conv2d(up[-1], 1, 1)
 
@@ -94,7 +96,7 @@ class CellAttention(nn.Module):
         self.see = nn.Conv2d(3, channels, spec.grid_pixels, stride=spec.grid_pixels)
         self.down = nn.Conv2d(channels + 1, wide, 1)
         self.middle = nn.Sequential(
-            nn.Linear(wide * cells, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, wide * cells)
+            Linear(wide * cells, 128), nn.ReLU(), Linear(128, 128), nn.ReLU(), Linear(128, wide * cells)
         )
         self.up = nn.Sequential(nn.Conv2d(2 * wide, wide, 1), nn.ReLU(), nn.Conv2d(wide, 1, 1))
 
@@ -121,7 +123,7 @@ class MONet(Extractor):
     def __init__(self, spec: WorldSpec, config: MONetConfig) -> None:
         super().__init__()
         self.spec, self.config = spec, config
-        self.slot_size, self.num_slots = config.latent, spec.n + config.background_slot
+        self.slot_size, self.num_slots = config.latent, spec.n + config.background_slot + config.spare_slots
         pixels = spec.grid_pixels
         whole = config.resolution == "pixels"
         self.scale = 1 if whole else pixels  # pixels along an element
@@ -137,11 +139,11 @@ class MONet(Extractor):
             nn.Conv2d(32, channels, 1),
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(channels * spec.cells, config.hidden),
+            Linear(channels * spec.cells, config.hidden),
             nn.ReLU(),
-            nn.Linear(config.hidden, config.hidden),
+            Linear(config.hidden, config.hidden),
             nn.ReLU(),
-            nn.Linear(config.hidden, 2 * config.latent),
+            Linear(config.hidden, 2 * config.latent),
         )
         self.decoder: nn.Module
         if whole:
@@ -154,11 +156,11 @@ class MONet(Extractor):
             )
         else:  # a slot paints the same into all cells, and its mask says into which
             self.decoder = nn.Sequential(
-                nn.Linear(config.latent, config.hidden),
+                Linear(config.latent, config.hidden),
                 nn.ReLU(),
-                nn.Linear(config.hidden, config.hidden),
+                Linear(config.hidden, config.hidden),
                 nn.ReLU(),
-                nn.Linear(config.hidden, 3 * pixels**2 + spec.cells),
+                Linear(config.hidden, 3 * pixels**2 + spec.cells),
             )
         places = torch.meshgrid(torch.linspace(-1, 1, self.rows), torch.linspace(-1, 1, self.columns), indexing="ij")
         self.register_buffer("places", torch.stack(places, dim=2).flatten(0, 1))

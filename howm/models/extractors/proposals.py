@@ -8,6 +8,7 @@ from howm.errors import HowmError
 from howm.models.cells import distinct_cells, split_cells, unit
 from howm.models.extractors.cells import ExtractorConfig, normalised
 from howm.models.extractors.sprites import SpriteExtractor
+from howm.models.product_cpu import Linear
 from howm.worlds.spec import WorldSpec
 
 
@@ -28,9 +29,9 @@ class Proposals(SpriteExtractor):
             raise HowmError(f"k must be at most the {spec.cells} cells, got {spec.k}; use slot_attention")
         self.propose = nn.Sequential(
             nn.LayerNorm(config.features),
-            nn.Linear(config.features, config.hidden),
+            Linear(config.features, config.hidden),
             nn.ReLU(),
-            nn.Linear(config.hidden, config.slot + 1),
+            Linear(config.hidden, config.slot + 1),
         )
         self.register_buffer("background", torch.zeros(config.slot))
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from howm.models.extractors.cells import CellExtractor, ExtractorConfig, normalised
 from howm.models.extractors.iterations import SlotAttentionIterations
 from howm.models.extractors.sprites import SpriteDecoder
+from howm.models.product_cpu import Linear
 from howm.worlds.spec import WorldSpec
 
 
@@ -34,12 +35,12 @@ class SlotAttention(CellExtractor):
         nn.init.xavier_uniform_(self.mean.data.unsqueeze(0))
         self.register_buffer("noise", torch.randn(spec.k + 1, config.slot))
         self.register_buffer("borders", _borders(spec))
-        self.position = nn.Linear(4, config.features)
+        self.position = Linear(4, config.features)
         self.mix = nn.Sequential(
             nn.LayerNorm(config.features),
-            nn.Linear(config.features, config.features),
+            Linear(config.features, config.features),
             nn.ReLU(),
-            nn.Linear(config.features, config.features),
+            Linear(config.features, config.features),
         )
         self.sprite_decoder: SpriteDecoder | None = None
         if config.decoder == "sprites":
@@ -47,11 +48,11 @@ class SlotAttention(CellExtractor):
             return
         self.place = nn.Parameter(torch.randn(spec.cells, config.slot))
         self.decoder = nn.Sequential(
-            nn.Linear(config.slot, config.hidden),
+            Linear(config.slot, config.hidden),
             nn.ReLU(),
-            nn.Linear(config.hidden, config.hidden),
+            Linear(config.hidden, config.hidden),
             nn.ReLU(),
-            nn.Linear(config.hidden, 4 * spec.grid_pixels**2),
+            Linear(config.hidden, 4 * spec.grid_pixels**2),
         )
 
     def slots(self, pictures: Tensor) -> Float[Tensor, "B S D"]:

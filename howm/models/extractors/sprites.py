@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from howm.models.extractors.cells import CellExtractor, ExtractorConfig
-from howm.models.product_cpu import two_layers
+from howm.models.product_cpu import Linear, fast_linear
 from howm.worlds.spec import WorldSpec
 
 
@@ -18,10 +18,8 @@ class SpriteDecoder(nn.Module):
     def __init__(self, spec: WorldSpec, config: ExtractorConfig) -> None:
         super().__init__()
         values = 3 * spec.grid_pixels**2
-        self.what = nn.Sequential(nn.Linear(config.slot, config.hidden), nn.ReLU(), nn.Linear(config.hidden, values))
-        self.where = nn.Sequential(
-            nn.Linear(config.slot, config.hidden), nn.ReLU(), nn.Linear(config.hidden, spec.cells)
-        )
+        self.what = nn.Sequential(Linear(config.slot, config.hidden), nn.ReLU(), Linear(config.hidden, values))
+        self.where = nn.Sequential(Linear(config.slot, config.hidden), nn.ReLU(), Linear(config.hidden, spec.cells))
         self.background = nn.Parameter(torch.zeros(spec.cells, values))
 
     def forward(self, slots: Float[Tensor, "*b D"]) -> tuple[Float[Tensor, "*b values"], Float[Tensor, "*b cells"]]:
@@ -31,13 +29,6 @@ class SpriteDecoder(nn.Module):
         self, sprites: Float[Tensor, "B K values"], where: Float[Tensor, "B K cells"]
     ) -> Float[Tensor, "B cells values"]:
         return where.transpose(1, 2) @ sprites + (1 - where.sum(dim=1)).unsqueeze(-1) * self.background
-
-
-def _layers(network: nn.Sequential) -> tuple[nn.Linear, nn.Linear]:
-    first, _, last = network
-    assert isinstance(first, nn.Linear)
-    assert isinstance(last, nn.Linear)
-    return first, last
 
 
 class SpriteExtractor(CellExtractor):
@@ -59,15 +50,16 @@ class SpriteExtractor(CellExtractor):
         columns = self.spec.width // self.spec.grid_pixels
         cells = torch.arange(self.spec.cells, device=slots.device)
         at = torch.stack([cells // columns, cells % columns], dim=1).to(slots.dtype)
-        first, last = _layers(self.sprite_decoder.where)
-        where = torch.softmax(two_layers(slots, first, last.weight, last.bias), dim=-1)
+        where = torch.softmax(self.sprite_decoder.where(slots), dim=-1)
         return where @ (at - at.mean(dim=0))
 
     def look(self, slots: Float[Tensor, "*b D"], basis: Float[Tensor, "L size"] | None = None) -> Float[Tensor, "*b F"]:
-        first, last = _layers(self.sprite_decoder.what)
+        first, activation, last = self.sprite_decoder.what
+        assert isinstance(last, Linear)
+        hidden = activation(first(slots))
         if basis is None:
-            return two_layers(slots, first, last.weight, last.bias)
-        return two_layers(slots, first, basis.t() @ last.weight, basis.t() @ last.bias)  # sprites are never made
+            return fast_linear(hidden, last.weight, last.bias)
+        return fast_linear(hidden, basis.t() @ last.weight, basis.t() @ last.bias)  # sprites are never made
 
     def draw_cells(self, slots: Float[Tensor, "B S D"]) -> Float[Tensor, "B cells values"]:
         return self.sprite_decoder.compose(*self.sprite_decoder(slots[:, :-1]))
