@@ -14,6 +14,7 @@ from howm.models.presets import (
     HOWM_PAPER_BY_TRAIT,
     HOWM_PAPER_PRESETS,
     HOWM_PRESETS,
+    MONET_BY_TRAIT,
     MONET_PRESETS,
     STOVE_PRESETS,
 )
@@ -33,8 +34,9 @@ ALIGNED_NPS = Method(
     ALIGNED_NPS_PRESETS, "extractor",
 )  # fmt: skip
 MONET_BM = Method(
-    "monet-bm", "MONet(N)+BM", "N slots of MONet, matched, unbound", MONetBM, MONetBMConfig, MONET_PRESETS, "monet"
-)
+    "monet-bm", "MONet(N)+BM", "N slots of MONet, matched, unbound", MONetBM, MONetBMConfig, MONET_PRESETS, "monet",
+    by_trait=MONET_BY_TRAIT,
+)  # fmt: skip
 STOVE_K = Method("stove", "STOVE", "K glimpses, filtered over frames, unbound", STOVE, STOVEConfig, STOVE_PRESETS)
 HOWM_PAPER = Method(
     "howm-paper", "HOWM", "Slot Attention, linear maps", HOWM, HOWMConfig, HOWM_PAPER_PRESETS, "extractor",

@@ -239,7 +239,8 @@ def _curve(run: RunResult) -> tuple[tuple[float, float | None], ...]:
 
 
 def _phase(run: RunResult) -> int:
-    return int(run.config.get("represent", {}).get("steps", 0))
+    represent = run.config.get("represent", {})
+    return int(represent.get("steps", 0)) * int(represent.get("starts", 1))
 
 
 def _curve_chart(title: str, lines: Sequence[tuple[str, str, RunResult]]) -> str:

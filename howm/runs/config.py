@@ -16,6 +16,7 @@ class TrainConfig:
     """How to fit. The defaults are the paper's: 100 passes over 100,000 transitions in batches of 1,024."""
 
     steps: int = 9_766
+    starts: int = 1  # trainings of so many steps, each from new weights; the best by held-out loss is kept
     batch: int = 1_024
     lr: float = 5e-4
     optimizer: Literal["adam", "rmsprop"] = "adam"
@@ -32,7 +33,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         validate(self)
-        require_least(self, 1, "steps", "batch", "check_every", "log_every")
+        require_least(self, 1, "steps", "starts", "batch", "check_every", "log_every")
         require_positive(self, "lr")
         require_least(self, 0, "warmup", "beta2")
         if self.beta2 >= 1:

@@ -29,7 +29,7 @@ from howm.runs.record import Costs, Progress, RunRecord
 from howm.training.costs import Meter
 from howm.training.feed import Feed
 from howm.training.options import FitOptions
-from howm.training.phases import Phase, make_optimizer, plan_phases
+from howm.training.phases import Phase, make_optimizer, plan_phases, renew
 from howm.training.processes import (
     alone,
     any_process,
@@ -42,7 +42,7 @@ from howm.training.processes import (
 from howm.training.saving import Checkpoints, restore_optimizer
 from howm.training.schedule import learning_rate
 
-_HOLD_OUT, _TRAIN, _CHECK, _CALIBRATE = range(100, 104)  # random streams of a run, apart from those of the data
+_HOLD_OUT, _TRAIN, _CHECK, _CALIBRATE, _START = range(100, 105)  # random streams of a run, apart from those of the data
 
 _CALIBRATION_FRAMES = 500
 
@@ -60,6 +60,7 @@ class Trainer:
         options: FitOptions,
     ) -> None:
         self.raw_model, self.directory, self.seed, self.options = model, directory, seed, options
+        self.run_config = config
         self.accelerator = make_accelerator(config.train)
         learn, check = hold_out(dataset.train, config.train.hold_out, np.random.default_rng([seed, _HOLD_OUT]))
         self.transitions = Transitions(learn, config.train.same_scene)
@@ -156,15 +157,17 @@ class Trainer:
                 if self.step == self.phase.end:
                     self._next_phase()
                     bar.set_description(self.phase.name)
+                elif self.step > self.phase.begin and self.phase.trained(self.step) == 0:
+                    self._next_start()
                 window.append(self._update())
                 self.step += 1
-                ends = self.step == self.phase.end
+                ends = self.phase.trained(self.step) == 0
                 if self.step % self.config.log_every and not ends:
                     continue
                 means = {name: float(np.mean([row[name] for row in window])) for name in window[0]}
                 window.clear()
                 self._refuse_nan("loss", means["loss"])
-                rate = learning_rate(self.config, self.step - 1 - self.phase.begin)
+                rate = learning_rate(self.config, self.phase.trained(self.step - 1))
                 self._log({"step": self.step, "lr": rate, **means})
                 bar.set_postfix(loss=f"{means['loss']:.4f}", refresh=False)
                 bar.update(self.step - bar.n)
@@ -185,6 +188,16 @@ class Trainer:
         self._leave()
         self._enter(self.phases[self.phases.index(self.phase) + 1])
         self._save_last()
+
+    def _next_start(self) -> None:
+        """Begin the phase again with new weights; those that were best so far stay the best checkpoint."""
+        rng = np.random.default_rng([self.seed, _START, self.phases.index(self.phase), self.phase.start(self.step)])
+        best = self.best
+        self._leave()
+        assert self.run_config.method is not None
+        renew(self.raw_model, self.phase, self.run_config.method, self.run_config.model, int(rng.integers(2**63)))
+        self._enter(self.phase)
+        self.best = best
 
     def _report_slot_quality(self) -> None:
         """Say how good the slots are before anything is built on them, with advice where they look bad."""
@@ -207,7 +220,7 @@ class Trainer:
         batch = self._load(self.transitions, index[rank * size : (rank + 1) * size])
         seed_all(int(rng.integers(2**31)) + rank, self.accelerator.device)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.config, self.step - self.phase.begin)
+            group["lr"] = learning_rate(self.config, self.phase.trained(self.step))
         self._set_training(True)
         with self.accelerator.autocast():
             loss, logs = self.model(batch)

@@ -60,7 +60,7 @@ class Checkpoints:
 def _allow_longer(begun: dict[str, Any], mine: dict[str, Any], directory: RunDirectory) -> None:
     """Let a run be trained for more steps than it was begun with, where its first steps would have been the same."""
     before, now = begun["train"]["steps"], mine["train"]["steps"]
-    if now <= before or begun["train"] | {"steps": now} != mine["train"]:
+    if now <= before or begun["train"] | {"steps": now} != mine["train"] or mine["train"]["starts"] > 1:
         return
     if mine["train"]["schedule"] != "constant":
         raise HowmError(
