@@ -156,10 +156,11 @@ class Sweep:
             return 0.0
         config = read_yaml(str(begun))
         groups = [config[phase] for phase in ("represent", "train") if phase in config]
-        counts = [(group.get("steps"), group.get("starts", 1)) for group in groups if isinstance(group, dict)]
+        counts: list[Any] = [(group.get("steps"), group.get("starts", 1)) for group in groups if type(group) is dict]
         if not counts or not all(isinstance(one, int) and one > 0 for pair in counts for one in pair):
             raise HowmError(f"{begun} does not say how many steps its training has; remove {begun.parent}")
-        return min(1.0, measured[-1]["step"] / sum(int(steps) * int(starts) for steps, starts in counts))
+        total: int = sum(steps * starts for steps, starts in counts)
+        return min(1.0, measured[-1]["step"] / total)
 
     def open_runs(self) -> list[PlannedRun]:
         """What is still to do: also what failed before, what did not fit into a smaller memory limit, and what was
