@@ -1,5 +1,7 @@
 """Cells that are made black while an extractor is trained, so that objects are seen without each other."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from howm import HowmError, WorldSpec, configure
 from howm.models.cells import erase_cells, split_cells
+from howm.models.extractors.monet import MONet
 from howm.models.registry import build_model
 
 PICTURES = torch.randint(1, 256, (40, 50, 50, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -46,3 +49,15 @@ def test_pictures_are_erased_in_training_alone(method, group):
 def test_a_share_beyond_one_is_refused():
     with pytest.raises(HowmError, match=r"erase must be in \[0, 1\], got 1.5"):
         configure("howm-paper", "cpu", {"model": {"extractor": {"erase": 1.5}}})
+
+
+def test_erasing_falls_to_nothing_and_resumes_where_it_was():
+    config = configure("monet-bm", "cpu", spec=WorldSpec(5, 5)).model.monet
+    assert (config.erase, config.erase_steps) == (0.7, 1_000)
+    assert configure("monet-bm", "cpu", spec=WorldSpec(10, 5)).model.monet.erase == 0
+    monet = MONet(WorldSpec(5, 5), replace(config, erase=0.5, erase_steps=4))
+    shares = [monet._erased() for _ in range(3)]
+    again = MONet(WorldSpec(5, 5), monet.config)
+    again.load_state_dict(monet.state_dict())
+    shares += [again._erased() for _ in range(2)]
+    assert shares == [0.375, 0.25, 0.125, 0.0, 0.0]

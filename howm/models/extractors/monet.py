@@ -31,11 +31,12 @@ class MONetConfig:
     beta: float = 0.5
     gamma: float = 0.5
     erase: float = 0.0  # the share of cells that are made black in training, so that objects are seen without others
+    erase_steps: int = 0  # training steps in which that share falls to nothing; 0: it stays
 
     def __post_init__(self) -> None:
         validate(self)
         require_least(self, 1, "latent", "channels", "hidden")
-        require_least(self, 0, "spare_slots", "beta", "gamma")
+        require_least(self, 0, "spare_slots", "beta", "gamma", "erase_steps")
         require_positive(self, "background_deviation", "object_deviation")
         require_share(self, "erase")
 
@@ -130,16 +131,13 @@ class MONet(Extractor):
         self.rows, self.columns = spec.height // self.scale, spec.width // self.scale
         self.attention: UNet | CellAttention
         self.attention = UNet(config.channels) if whole else CellAttention(spec, config.channels, self.num_slots)
-        # The encoder's first layer. It sees a slot's mask beside the picture; a mask of cells also covers the picture.
-        self.see = nn.Conv2d(4, 32, pixels, stride=pixels)
-        channels = spec.n if whole else config.channels
+        # The encoder's first layer sees a slot's mask beside the picture. With masks of cells, it sees the mean of what
+        # a mask covers, and the mask: what an object looks like need not be learned anew for every cell.
+        self.see = nn.Conv2d(4 if whole else 3, 32, pixels, stride=pixels)
+        first = [nn.ReLU(), nn.BatchNorm2d(32), nn.Conv2d(32, spec.n, 1), nn.ReLU(), nn.Flatten()] if whole else []
         self.encoder = nn.Sequential(
-            nn.ReLU(),
-            nn.BatchNorm2d(32),
-            nn.Conv2d(32, channels, 1),
-            nn.ReLU(),
-            nn.Flatten(),
-            Linear(channels * spec.cells, config.hidden),
+            *first,
+            Linear(spec.n * spec.cells if whole else 32 + spec.cells, config.hidden),
             nn.ReLU(),
             Linear(config.hidden, config.hidden),
             nn.ReLU(),
@@ -166,9 +164,13 @@ class MONet(Extractor):
         self.register_buffer("places", torch.stack(places, dim=2).flatten(0, 1))
         deviations = [config.background_deviation] + [config.object_deviation] * (self.num_slots - 1)
         self.register_buffer("deviations", torch.tensor(deviations).view(1, -1, 1))
+        if config.erase_steps:
+            # Training steps so far. They are saved with the weights, so that a run resumes exactly.
+            self.register_buffer("trained", torch.zeros((), dtype=torch.int64))
 
     places: Float[Tensor, "elements 2"]
     deviations: Tensor
+    trained: Tensor
 
     def log_masks(self, picture: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B S elements"]:
         """Slot by slot, each takes a part of what is left; the last takes all the rest."""
@@ -189,16 +191,17 @@ class MONet(Extractor):
     def _encode(self, picture: Tensor, log_masks: Tensor) -> tuple[Tensor, Tensor]:
         """Means and log variances of the latents, (B, S, latent) each."""
         batch, slots = log_masks.shape[:2]
-        masks = log_masks.exp().view(batch * slots, 1, self.rows, self.columns)
-        weight, bias, stride = self.see.weight, self.see.bias, self.spec.grid_pixels
-        assert bias is not None
-        # The first layer is linear, so all slots share its view of the picture; one number per cell needs no filter.
-        of_picture = conv2d(picture, weight[:, :3], stride=stride).repeat_interleave(slots, 0)
+        masks = log_masks.exp()
         if self.scale > 1:
-            seen = masks * (of_picture + weight[:, 3:].sum(dim=(2, 3)).view(1, -1, 1, 1))
-        else:
-            seen = of_picture + conv2d(masks, weight[:, 3:], stride=stride)
-        seen = seen + bias.view(1, -1, 1, 1)
+            cells = torch.relu(self.see(picture)).flatten(2)
+            content = torch.softmax(log_masks, dim=2) @ cells.transpose(1, 2)
+            seen = torch.cat([content, masks], dim=2).flatten(0, 1)
+        else:  # the first layer is linear, so all slots share its view of the picture
+            weight, bias, stride = self.see.weight, self.see.bias, self.spec.grid_pixels
+            assert bias is not None
+            of_picture = conv2d(picture, weight[:, :3], stride=stride).repeat_interleave(slots, 0)
+            alone = masks.view(batch * slots, 1, self.rows, self.columns)
+            seen = of_picture + conv2d(alone, weight[:, 3:], stride=stride) + bias.view(1, -1, 1, 1)
         moments: Tensor = self.encoder(seen).view(batch, slots, -1)
         mean, log_variance = moments.chunk(2, dim=2)
         return mean, log_variance.clamp(-10, 10)
@@ -220,7 +223,7 @@ class MONet(Extractor):
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         if self.training and self.config.erase:
-            pictures = erase_cells(pictures, self.spec.grid_pixels, self.config.erase)
+            pictures = erase_cells(pictures, self.spec.grid_pixels, self._erased())
         picture = _channels_first(pictures)
         log_masks = self.log_masks(picture)
         mean, log_variance = self._encode(picture, log_masks)
@@ -240,6 +243,13 @@ class MONet(Extractor):
             drawn = torch.einsum("bse,bsec->bec", log_masks.exp(), colours)
             error = (drawn - truth.squeeze(1)).square().mean()
         return loss, {"reconstruction": error, "latent_kl": latent.detach(), "mask_kl": masks.detach()}
+
+    def _erased(self) -> float:
+        """The share of cells to erase now; a training step is counted."""
+        if not self.config.erase_steps:
+            return self.config.erase
+        self.trained += 1
+        return self.config.erase * max(0.0, 1 - int(self.trained) / self.config.erase_steps)
 
     def attention_masks(self, pictures: Tensor) -> Float[Tensor, "B S H W"]:
         """How much of each pixel each slot explains."""
