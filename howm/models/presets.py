@@ -77,11 +77,8 @@ _HOWM_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
     "varied_background": {"model": {"extractor": {"background": "picture", "background_warmup": 200}}},
 }
 HOWM_BY_TRAIT = {trait: {"paper": values, "cpu": values} for trait, values in _HOWM_BY_TRAIT.items()}
-# Where the same objects are always there, a slot can hold two of them as if they were one. That is a matter of luck,
-# which the held-out loss tells: of several starts, the best is kept.
-HOWM_PAPER_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
-    "one_scene": {"cpu": {"model": {"extractor": {"erase": 0.2}}, "represent": {"starts": 3}}}
-}
+# Where the same objects are always there, a slot can hold two of them as if they were one.
+HOWM_PAPER_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {"one_scene": {"cpu": {"model": {"extractor": {"erase": 0.2}}}}}
 HOWM_PAPER_PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
     "cpu": {
