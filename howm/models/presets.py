@@ -105,7 +105,7 @@ MONET_PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 
 # Where the same objects are always there, a slot that holds two of them is a local optimum. With few in a picture at
-# first, and more of them by and by, each meets a slot that is free. The paper's weight of the masks' KL is then harmless.
+# first, and more by and by, each meets a slot that is free. The paper's weight of the masks' KL is then harmless.
 MONET_BY_TRAIT: Mapping[str, Mapping[str, Any]] = {
     "one_scene": {"cpu": {"model": {"monet": {"erase": 0.7, "erase_steps": 1_000, "gamma": 0.5}}}}
 }
