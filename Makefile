@@ -95,13 +95,16 @@ sweep: $(VENV)/.installed
 	$(BIN)/howm sweep --methods howm -n 5 10 20 30 --steps 1 5 10 50 100 --queries 2000 \
 		--out $(RUNS)/howm --results $(RESULTS)
 	$(BIN)/howm sweep --paper --out $(RUNS)/paper --results $(RESULTS)
-	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 300 1000 --seeds 0 --queries 500 \
+	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 300 1000 --queries 500 \
 		--set represent.steps=3000 train.steps=3000 --out $(RUNS)/hundreds --results $(RESULTS)
 	$(BIN)/howm sweep experiments/large.yaml --out $(RUNS)/large --results $(RESULTS)
 	$(BIN)/howm sweep experiments/large.yaml --methods howm --seeds 1 2 --out $(RUNS)/large-seeds --results $(RESULTS)
 	$(BIN)/howm sweep experiments/larger-grid.yaml --out $(RUNS)/larger-grid --results $(RESULTS)
-	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 -k 20 --world-set grid=10x10 --seeds 0 --queries 1000 \
-		--set train.steps=4000 --out $(RUNS)/10x10 --results $(RESULTS)
+	$(BIN)/howm sweep experiments/larger-grid.yaml --methods howm-long --seeds 1 2 --out $(RUNS)/larger-grid-seeds \
+		--results $(RESULTS)
+	$(BIN)/howm sweep --methods howm --worlds shapes -n 100 -k 20 --world-set grid=10x10 --queries 1000 \
+		--set represent.steps=2500 train.steps=4000 --out $(RUNS)/10x10 --results $(RESULTS)
+	$(BIN)/howm sweep experiments/without-grid.yaml --methods howm --out $(RUNS)/without-grid --results $(RESULTS)
 	$(BIN)/howm sweep --methods cswm-n cswm-k cswm-k-ca cwm-n howm --envs shapes -n 10 --train-scenes 10 --seeds 0 \
 		--out $(RUNS)/few-scenes --results $(RESULTS)/few-scenes
 	$(BIN)/howm sweep benchmarks/ablation.yaml --out $(RUNS)/ablation --results $(RESULTS)/ablation
