@@ -48,8 +48,7 @@ class MONetBM(WorldModel):
 
     def step(self, state: State, action: Int[Tensor, " B"]) -> SlotState:
         slots = slot_state(state).slots
-        others = slots.shape[1] - self.spec.n  # a background and spare slots, which come first
-        bound = pad(factored(action, self.spec), (0, 0, others, 0))
+        bound = pad(factored(action, self.spec), (0, 0, slots.shape[1] - self.spec.n, 0))  # a background comes first
         return SlotState(slots + full_precision(self.transition(slots, bound.to(slots.dtype))))
 
     def masks(self, pictures: Tensor) -> Float[Tensor, "B S H W"]:

@@ -23,7 +23,6 @@ class MONetConfig:
     latent: int = 4
     resolution: Literal["pixels", "cells"] = "pixels"
     background_slot: bool = False  # N+1 slots: with N, none is left for the background where N = K
-    spare_slots: int = 0  # more of them, which no object's actions go to
     channels: int = 32  # of the attention network's first layers; its later ones have twice as many
     hidden: int = 512  # of the encoder
     background_deviation: float = 0.09  # of pixels in the first slot
@@ -36,7 +35,7 @@ class MONetConfig:
     def __post_init__(self) -> None:
         validate(self)
         require_least(self, 1, "latent", "channels", "hidden")
-        require_least(self, 0, "spare_slots", "beta", "gamma", "erase_steps")
+        require_least(self, 0, "beta", "gamma", "erase_steps")
         require_positive(self, "background_deviation", "object_deviation")
         require_share(self, "erase")
 
@@ -124,7 +123,7 @@ class MONet(Extractor):
     def __init__(self, spec: WorldSpec, config: MONetConfig) -> None:
         super().__init__()
         self.spec, self.config = spec, config
-        self.slot_size, self.num_slots = config.latent, spec.n + config.background_slot + config.spare_slots
+        self.slot_size, self.num_slots = config.latent, spec.n + config.background_slot
         pixels = spec.grid_pixels
         whole = config.resolution == "pixels"
         self.scale = 1 if whole else pixels  # pixels along an element
