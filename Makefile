@@ -128,9 +128,13 @@ planning-baselines: $(VENV)/.installed
 	$(BIN)/howm sweep --methods howm -n 10 30 --seeds 0 1 2 --out $(RUNS)/planning
 	for run in $(RUNS)/planning/runs/*/*/; do \
 		$(BIN)/howm plan $$run --goals 500 --seed 7 --results $(RESULTS) || exit 1; done
-	$(BIN)/howm sweep --methods cswm-n cswm-k cwm-n monet-bm -n 10 30 --seeds 0 --out $(RUNS)/planning-baselines
+	$(BIN)/howm sweep --methods cswm-n cswm-k -n 10 30 --seeds 0 --out $(RUNS)/planning-baselines
 	for run in $(RUNS)/planning-baselines/runs/*/*/; do \
 		$(BIN)/howm plan $$run --goals 100 --seed 7 --no-references --results $(RESULTS) || exit 1; done
+	$(BIN)/howm sweep --methods cwm-n -n 10 30 --seeds 0 --out $(RUNS)/planning-flat
+	$(BIN)/howm sweep --methods monet-bm -n 10 --seeds 0 --out $(RUNS)/planning-monet
+	for run in $(RUNS)/planning-flat/runs/*/*/ $(RUNS)/planning-monet/runs/*/*/; do \
+		$(BIN)/howm plan $$run --goals 20 --seed 7 --no-references --results $(RESULTS) || exit 1; done
 
 table: $(VENV)/.installed
 	$(BIN)/python benchmarks/table.py --write
