@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+import secrets
 import shutil
 import stat
 import tempfile
@@ -85,15 +86,14 @@ def atomic_write(path: Path) -> Iterator[Path]:
     path = Path(os.path.realpath(path))  # through a link to what it names
     if path.exists() and not path.is_file():
         raise HowmError(f"cannot write {path}: it is there and is not an ordinary file; choose another place")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(path.parent)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_unfinished(path.name), suffix=".part")
-        os.close(handle)
-    except OSError as error:
-        raise HowmError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
-    temporary = Path(name)
-    try:
+    temporary = path.parent / f"{_unfinished(path.name)}{secrets.token_hex(4)}.part"
+    try:  # named before it is made: an interruption at any moment from here on removes it
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(path.parent)
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except OSError as error:
+            raise HowmError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
         yield temporary
         temporary.chmod(0o666 & ~_umask())
         with open(temporary, "rb") as file:
@@ -102,7 +102,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise HowmError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing could be made, nothing is left
+            temporary.unlink()
 
 
 @contextmanager

@@ -117,3 +117,18 @@ def test_the_next_writer_removes_what_a_kill_left_and_nothing_else(tmp_path):
         assert first.exists()  # of a process that is alive
         first.write_text(json.dumps(1))
     assert sorted(path.name for path in tmp_path.iterdir()) == [".of-somebody.part", "other", "y.json"]
+
+
+@pytest.mark.parametrize("moment", ["close", "open"])
+def test_an_interruption_while_a_temporary_file_is_made_leaves_nothing(moment, tmp_path, monkeypatch):
+    real = getattr(os, moment)
+
+    def interrupted(*arguments):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, moment, interrupted)
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "file"):
+        pass
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
