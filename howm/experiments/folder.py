@@ -156,7 +156,9 @@ class Sweep:
             return 0.0
         config = read_yaml(str(begun))
         groups = [config[phase] for phase in ("represent", "train") if phase in config]
-        counts: list[Any] = [(group.get("steps"), group.get("starts", 1)) for group in groups if type(group) is dict]
+        counts: list[Any] = [
+            (group.get("steps"), group.get("starts", 1)) for group in groups if isinstance(group, dict)
+        ]
         if not counts or not all(isinstance(one, int) and one > 0 for pair in counts for one in pair):
             raise HowmError(f"{begun} does not say how many steps its training has; remove {begun.parent}")
         total: int = sum(steps * starts for steps, starts in counts)

@@ -16,7 +16,7 @@ class TrainConfig:
     """How to fit. The defaults are the paper's: 100 passes over 100,000 transitions in batches of 1,024."""
 
     steps: int = 9_766
-    starts: int = 1  # trainings of so many steps, each from new weights; the best by held-out loss is kept
+    starts: int = 1  # how often to train, each time from new weights; the run with the lowest held-out loss is kept
     batch: int = 1_024
     lr: float = 5e-4
     optimizer: Literal["adam", "rmsprop"] = "adam"
